@@ -1,0 +1,83 @@
+"""Replacement for `Distribution.files`: the rows of RECORD as the genuine PackagePath objects."""
+
+from __future__ import annotations
+
+import os.path
+import sys
+from pathlib import PurePosixPath
+
+from vplug_rs import _core
+
+from ._shapes import names_in
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ._target import Target
+
+_new = object.__new__
+_SAMPLES = ("a/b.py", "a-1.dist-info/METADATA", "../../bin/a", "a.py")
+
+
+def files(target: Target, genuine: Callable[..., Any]) -> Callable[..., Any]:
+    """Replaces `Distribution.files` where there is a RECORD; without one the genuine code looks further."""
+    folder, hash_class = target.folder("record"), target.space["FileHash"]
+    make = _path_maker(target.space["PackagePath"])
+    # The standard drops what does not exist since 3.12, the back-port in all the releases that we know.
+    exists = "exists" in names_in(genuine.__code__)
+
+    def replacement(self: Any) -> Any:
+        path = folder(self)
+        rows = None
+        if path is not None:
+            rows = _core.read_record(path, os.path.dirname(path) or ".", exists=exists, strict=True)
+        if not rows or rows is NotImplemented:
+            return genuine(self)
+        found = []
+        for name, spec, size in rows:
+            digest = None
+            if spec:
+                digest = _new(hash_class)
+                digest.mode, _, digest.value = spec.partition("=")
+            made = make(name)
+            vars(made).update(hash=digest, size=size, dist=self)
+            found.append(made)
+        return found
+
+    return replacement
+
+
+def _path_maker(path_class: Any) -> Callable[[str], Any]:
+    """A quicker maker of equal paths, if this interpreter's pathlib works as those that we know; else the class."""
+
+    def from_raw(name: str) -> Any:  # 3.12 and later parse on demand
+        made = _new(path_class)
+        made._raw_paths = [name]  # noqa: SLF001
+        return made
+
+    intern = sys.intern
+
+    def from_parts(name: str) -> Any:  # 3.11
+        if name[:1] == "/" or "//" in name or "./" in name[:2] or "/./" in name or name[-1:] in "./":
+            return path_class(name)
+        made = _new(path_class)
+        made._drv = made._root = ""  # noqa: SLF001
+        made._parts = list(map(intern, name.split("/")))  # noqa: SLF001
+        return made
+
+    for maker in (from_raw, from_parts):
+        try:
+            if all(_state(maker(name)) == _state(path_class(name)) for name in _SAMPLES):
+                return maker
+        except AttributeError:  # another pathlib's slots
+            continue
+    return path_class  # type: ignore[no-any-return]
+
+
+def _state(path: PurePosixPath) -> tuple[Any, ...]:
+    slots = [slot for cls in type(path).__mro__ for slot in getattr(cls, "__slots__", ()) if slot != "__weakref__"]
+    raw = {slot: getattr(path, slot) for slot in slots if hasattr(path, slot)}
+    return raw, vars(path), str(path), path.parts, path.parent, path.suffix, hash(path)
+

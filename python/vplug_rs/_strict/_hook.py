@@ -1,0 +1,59 @@
+"""Watch for the genuine modules and patch each right after its own loader has executed it.
+
+The watcher stands first on `sys.meta_path`, answers for two names only, has no `find_distributions`, and leaves the
+spec and the loader as the real finder made them. What it lets in is decided in `_patch`, which is imported then: a
+program that never asks for metadata pays for this file alone.
+"""
+
+import sys
+
+# No `from __future__ import annotations` here: it costs a module at start-up.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+    from typing import Any
+
+NAMES = ("importlib.metadata", "importlib_metadata")
+
+
+class Watcher:
+    """A finder that finds nothing itself.
+
+    Args:
+        executed: Called with a module and its name, after the module was executed.
+    """
+
+    def __init__(self, executed: "Callable[[ModuleType, str], None]") -> None:
+        self._executed = executed
+
+    def find_spec(
+        self, name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
+    ) -> "ModuleSpec | None":
+        """Ask the finders behind this one, and watch the loader that they name."""
+        if name not in NAMES:
+            return None
+        finders = list(sys.meta_path)
+        behind = finders.index(self) + 1 if self in finders else len(finders)  # type: ignore[comparison-overlap]
+        for finder in finders[behind:]:
+            find = getattr(finder, "find_spec", None)
+            spec: "ModuleSpec | None" = None if find is None else find(name, path, target)
+            if spec is not None:
+                self.watch(spec, name)
+                return spec
+        return None
+
+    def watch(self, spec: "ModuleSpec", name: str) -> None:
+        """Have `executed` called once this spec's module has been executed; the loader object stays what it is."""
+        loader: "Any" = spec.loader
+        if isinstance(loader, type) or not hasattr(loader, "exec_module") or not hasattr(loader, "__dict__"):
+            return  # a class that serves all modules (frozen ones), or an old protocol: leave it alone
+
+        def exec_module(module: "ModuleType") -> None:
+            if vars(loader).get("exec_module") is exec_module:
+                del loader.exec_module
+            loader.exec_module(module)
+            self._executed(module, name)
+
+        loader.exec_module = exec_module
