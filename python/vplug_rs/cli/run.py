@@ -1,0 +1,100 @@
+"""`vplug run -- PROGRAM ARGS`: start a program whose Python processes all have the fast importlib.metadata.
+
+The environment is the only means: a folder with a `sitecustomize` of ours stands first in PYTHONPATH. Nothing is
+written anywhere, and the process becomes the program.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+import vplug_rs
+from vplug_rs import report
+from vplug_rs.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
+HELP = """\
+Run a program with a fast importlib.metadata, in all its Python processes.
+
+PROGRAM is started as the shell would start it, with one more folder in front of
+PYTHONPATH. Every Python process below it that has vplug_rs calls
+`vplug_rs.install()` first: same answers, sooner. A Python that does not have
+vplug_rs, or an older one, runs as before. Nothing is written to disk.
+
+Not reached: Python started with -I, -E or -S (they ignore PYTHONPATH or skip
+`site`), and processes that are given a PYTHONPATH of their own.
+
+The exit status and the signals are the program's own; 127 means that it was not
+found, 126 that it cannot be executed.
+"""
+
+_NOT_FOUND = 127
+_NOT_EXECUTABLE = 126
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the words of `vplug run`.
+
+    Args:
+        parser: The parser of this sub-command.
+    """
+    parser.add_argument("program", nargs="...", metavar="-- PROGRAM ARGS", help="the program and its arguments")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Become the program.
+
+    Args:
+        args: What `add_arguments` declared.
+
+    Returns:
+        An exit status, only if the program could not be started.
+
+    Raises:
+        UsageError: No program was named, or PYTHONPATH cannot hold our folder.
+    """
+    words: list[str] = args.program
+    if words[:1] == ["--"]:  # some releases of argparse leave it in
+        words = words[1:]
+    if not words:
+        raise UsageError("`vplug run` needs a program", hint="for example: vplug run -- pytest -q")
+    environment = reaching(os.environ)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Python ignores these two, and an ignored signal stays ignored in the program.
+    for ignored in ("SIGPIPE", "SIGXFSZ"):
+        if hasattr(signal, ignored):
+            signal.signal(getattr(signal, ignored), signal.SIG_DFL)
+    try:
+        os.execvpe(words[0], words, environment)  # noqa: S606 (no shell is wanted)
+    except (FileNotFoundError, NotADirectoryError):
+        report.message("error", f"`{words[0]}`: program not found")
+        return _NOT_FOUND
+    except OSError as error:
+        report.message("error", f"`{words[0]}` cannot be executed: {error.strerror}")
+        return _NOT_EXECUTABLE
+
+
+def reaching(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment in which Python processes find our `sitecustomize`.
+
+    Args:
+        environment: The one to start from; it is not changed.
+
+    Raises:
+        UsageError: The path of this package holds the separator of PYTHONPATH.
+    """
+    folder = os.path.join(os.path.dirname(os.path.abspath(vplug_rs.__file__)), "_run")
+    if os.pathsep in folder:
+        raise UsageError(f"PYTHONPATH cannot name `{folder}`", hint=f"install vplug_rs where no `{os.pathsep}` is in the path")
+    before = environment.get("PYTHONPATH", "")
+    entries = before.split(os.pathsep) if before else []  # an empty one means nothing; an empty entry means here
+    if entries[:1] != [folder]:
+        entries.insert(0, folder)
+    return {**environment, "PYTHONPATH": os.pathsep.join(entries)}
