@@ -2,6 +2,11 @@
 //!
 //! rustc asks the linker for `-lgcc_s`. A folder with a linker script of that name, searched first, answers
 //! with the static half of the same library. Where that half is missing the extension links as usual.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a build script talks to cargo through its environment and its output"
+)]
 
 use std::env;
 use std::fs;

@@ -1,0 +1,93 @@
+# The one front door. `make help` prints the targets from the comments after `##`.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# The interpreter that makes the environment: the first one here that is new enough.
+PYTHON ?= $(shell tools/find_python.sh)
+VENV := $(CURDIR)/.venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.requirements
+BENCH_STAMP := $(VENV)/.requirements-bench
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
+# Warnings are errors only here, so that half-written code still builds.
+CLIPPY := cargo clippy --locked --all-targets
+PYTEST_ARGS ?=
+
+export PYO3_PYTHON := $(BIN)/python
+
+.PHONY: help setup dev demo test test-rust test-python test-pythons lint lint-rust lint-python format \
+	bench bench-quick bench-setup gate lock wheel clean
+
+help: ## print this list
+	@awk -F ' ## ' '/^[a-z-]+:.* ## / { sub(/:.*/, "", $$1); printf "  %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: $(STAMP) ## make .venv with the pinned tools, from any Python 3.11 or later
+
+$(STAMP): requirements-dev.txt
+	@command -v cargo >/dev/null || { echo "cargo is not on PATH: install Rust 1.88 or later first" >&2; exit 1; }
+	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later was found: name one with PYTHON=..." >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) --require-hashes -r requirements-dev.txt
+	@touch $@
+
+bench-setup: $(BENCH_STAMP) ## add the rivals and the plot library to .venv
+
+$(BENCH_STAMP): requirements-bench.txt $(STAMP)
+	$(PIP) --require-hashes -r requirements-bench.txt
+	@touch $@
+
+dev: $(STAMP) ## build the extension (release profile) and install the package into .venv, editable
+	VIRTUAL_ENV=$(VENV) $(BIN)/maturin develop --release --quiet
+
+wheel: $(STAMP) ## build the wheel into dist/
+	rm -rf dist
+	$(BIN)/maturin build --release --quiet --interpreter $(BIN)/python --out dist
+
+demo: dev ## build, then answer on your own environment: entry points, time beside importlib.metadata, one `vplug why`
+	@$(BIN)/python tools/demo.py $(PYTHON)
+
+test: test-rust test-python test-pythons ## all tests: Rust, Python here, Python on every interpreter of 3.11 to 3.13 found
+
+test-rust: ## the core's tests; no Python is involved
+	cargo test --locked --quiet
+
+test-python: dev ## pytest in .venv
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-pythons: wheel ## pytest on the built wheel, on each other interpreter found
+	$(BIN)/python tools/test_pythons.py --environments $(VENV)-pythons -- $(PYTEST_ARGS)
+
+lint: lint-rust lint-python ## every check that runs no test
+
+lint-rust: $(STAMP)
+	cargo fmt --check
+	$(CLIPPY) -- -D warnings
+	$(CLIPPY) --features python -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --quiet
+
+lint-python: dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	MYPYPATH=python $(BIN)/stubtest vplug_rs._core --mypy-config-file pyproject.toml --allowlist tools/stubtest_allowlist.txt
+	PYTHONPATH=python $(BIN)/lint-imports
+
+format: $(STAMP) ## rewrite the sources as `make lint` wants them
+	cargo fmt
+	$(BIN)/ruff check --fix-only --exit-zero .
+	$(BIN)/ruff format .
+
+lock: $(STAMP) ## renew the lock files
+	cargo update
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-header --extra dev --extra cli pyproject.toml -o requirements-dev.txt
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-header --extra dev --extra cli --extra bench pyproject.toml -c requirements-dev.txt -o requirements-bench.txt
+
+clean: ## remove everything that was built, the environments too
+	rm -rf target dist build .venv .venv-pythons .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache
+	find python tests benches tools -name __pycache__ -prune -exec rm -rf {} +
+	rm -f python/vplug_rs/*.so
