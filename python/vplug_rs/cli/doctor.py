@@ -1,0 +1,142 @@
+"""`vplug doctor`: everything in this environment that is damaged, hidden, left over or runs code unasked."""
+
+from __future__ import annotations
+
+from vplug_rs import report
+from vplug_rs.cli import editable, inventory, pth
+from vplug_rs.cli.findings import SEVERITIES, Finding, in_order
+from vplug_rs.cli.locate import Locator, module_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from vplug_rs.cli.inventory import Entry, Site
+
+HELP = """\
+Find what is wrong with the metadata of this environment. Nothing is imported.
+
+Looks for damaged, shadowed, doubled and left-over metadata, entry points that
+collide or whose module does not exist, editable installs whose folder is gone,
+and .pth files that run code. Each finding says where, how bad and what to do;
+docs/diagnostics.md explains each code."""
+
+EPILOG = """\
+exit status:
+  0  healthy; notes do not count
+  1  at least one error or warning
+  2  the command line is wrong
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments.
+
+    Args:
+        parser: The command's parser.
+    """
+    parser.epilog = EPILOG
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the findings.
+
+    Args:
+        args: The parsed arguments.
+
+    Returns:
+        1 when there is an error or a warning, else 0.
+    """
+    site = inventory.load()
+    findings = examine(site)
+    counts = {severity: sum(finding.severity == severity for finding in findings) for severity in SEVERITIES}
+    distributions = len({copy.key for copy in site.copies if copy.state == "live"})
+    if args.json:
+        body: dict[str, object] = {
+            "distributions": distributions,
+            "counts": counts,
+            "findings": [finding.as_dict() for finding in findings],
+        }
+        report.emit(report.json_text("doctor", body))
+    else:
+        blocks = [text_of(finding) for finding in findings]
+        report.emit("\n\n".join([*blocks, _summary(counts, distributions)]))
+    return int(counts["error"] + counts["warning"] > 0)
+
+
+def examine(site: Site) -> list[Finding]:
+    """All findings of a site, the worst first.
+
+    Args:
+        site: The environment.
+    """
+    found = [Finding.of(diagnostic) for diagnostic in site.diagnostics]
+    known = {(finding.path, finding.line) for finding in found}
+    found += [f for f in modules(site) if (f.path, f.line) not in known]  # a bad reference is reported as that
+    found += [*collisions(site.live), *editable.check(site), *pth.check(site)]
+    return in_order(found)
+
+
+def modules(site: Site) -> Iterator[Finding]:
+    """Yield a finding for each live entry point whose module does not exist, or cannot be checked.
+
+    Args:
+        site: The environment.
+    """
+    locator = Locator(site.paths)
+    for entry in site.live:
+        module = module_of(entry.value)
+        if module is None:
+            continue
+        found = locator.find(module)
+        if found.state == "found":
+            continue
+        yield Finding(
+            "module-missing" if found.state == "missing" else "module-unchecked",
+            entry.file,
+            f"`{entry.name} = {entry.value}` in group `{entry.group}`: {found.detail}",
+            line=entry.line,
+            distribution=entry.copy.name,
+        )
+
+
+def collisions(entries: list[Entry]) -> Iterator[Finding]:
+    """Yield a finding for each entry point that a distribution before it offers under the same group and name.
+
+    Args:
+        entries: The live ones, in order.
+    """
+    first: dict[tuple[str, str], Entry] = {}
+    for entry in entries:
+        other = first.setdefault((entry.group, entry.name), entry)
+        if other.copy is not entry.copy:
+            yield Finding(
+                "entry-point-name-collision",
+                entry.file,
+                f"`{entry.copy.label}` and `{other.copy.label}` both offer `{entry.name}` in group `{entry.group}`; "
+                f"the other one is in `{other.file}`" + (f", line {other.line}" if other.line else ""),
+                line=entry.line,
+                distribution=entry.copy.name,
+            )
+
+
+def text_of(finding: Finding) -> str:
+    """A finding in three lines: what, where, what to do.
+
+    Args:
+        finding: What was found.
+    """
+    lines = [f"{finding.severity}[{finding.code}]: {finding.message}", f"  --> {finding.place}"]
+    if finding.advice:
+        lines.append(f"hint: {finding.advice}")
+    return "\n".join(lines)
+
+
+def _summary(counts: dict[str, int], distributions: int) -> str:
+    where = report.count(distributions, "distribution")
+    if not any(counts.values()):
+        return f"{where}, no findings"
+    parts = [report.count(number, severity) for severity, number in counts.items() if number]
+    return f"{where}: {', '.join(parts)}"

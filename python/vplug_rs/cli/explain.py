@@ -1,0 +1,140 @@
+"""The words of `vplug why`: an `Answer` -> text.
+
+In: the facts. Out: a headline, the facts in two columns, and a `hint:` line with the next step.
+"""
+
+from __future__ import annotations
+
+from vplug_rs import report
+from vplug_rs.cli.evidence import ABSENT, AMBIGUOUS, DAMAGED, HIDDEN, LIVE, MISSING_MODULE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from vplug_rs.cli.evidence import Answer, DistributionCase, EntryCase
+    from vplug_rs.cli.findings import Finding
+    from vplug_rs.cli.inventory import Copy, Entry
+
+SHOWN_ENTRIES = 6
+
+
+def text_of(answer: Answer) -> str:
+    """Put an answer into words.
+
+    Args:
+        answer: The facts.
+    """
+    if answer.status == ABSENT:
+        return _absent(answer)
+    blocks = [_entry(case) for case in answer.entries]
+    blocks += [_damaged(answer.name, finding) for finding in answer.damaged]
+    blocks += [_distribution(case) for case in answer.distributions]
+    return "\n\n".join(blocks)
+
+
+def _block(headline: str, pairs: list[tuple[str, str]], hint: str | None = None) -> str:
+    return "\n".join([headline, report.fields(pairs), *([f"hint: {hint}"] if hint else [])])
+
+
+def _declared(entry: Entry) -> str:
+    return entry.file if entry.line is None else f"{entry.file}:{entry.line}"
+
+
+def _entry(case: EntryCase) -> str:
+    entry, copy = case.entry, case.entry.copy
+    name, group = f"`{entry.name}`", f"group `{entry.group}`"
+    pairs = [("value", entry.value)]
+    if case.module is not None and case.status != HIDDEN:
+        pairs.append(("module", case.module.path or case.module.detail))
+    pairs.append(("declared in", _declared(entry)))
+    if case.status != HIDDEN:
+        pairs.append(("distribution", copy.label))
+    pairs += [(finding.severity, finding.message) for finding in case.findings]
+    pairs += [("also claimed", f"{rival.copy.label}: {rival.value}, {_declared(rival)}") for rival in case.rivals]
+    pairs += [("also hidden" if case.status == HIDDEN else "hides", _where(twin.copy)) for twin in case.twins]
+    place = f"entry point {case.place[0]} of {case.place[1]} in {group}" if case.place else group
+    if case.status == HIDDEN:
+        return _hidden(case, pairs)
+    if case.status == DAMAGED:
+        advice = next((finding.advice for finding in case.findings), "the value must look like `module:attribute`")
+        return _block(f"{name} is listed, but cannot be loaded: {place}", pairs, advice)
+    if case.status == MISSING_MODULE:
+        hint = f"reinstall `{copy.name}`, or uninstall it if you do not need it"
+        return _block(f"{name} is listed, but its module does not exist: {place}", pairs, hint)
+    if case.status == AMBIGUOUS:
+        hint = f"uninstall {_one_of([copy.name, *(rival.copy.name for rival in case.rivals)])}"
+        return _block(f"{name} is claimed by more than one distribution: {place}", pairs, hint)
+    hint = _delete(case.twins[0].copy, keep=copy) if case.twins else None
+    return _block(f"{name} is live: {place}", pairs, hint)
+
+
+def _hidden(case: EntryCase, pairs: list[tuple[str, str]]) -> str:
+    entry, copy = case.entry, case.entry.copy
+    winner = copy.hidden_by
+    headline = f"`{entry.name}` is hidden: entry point of group `{entry.group}` in a copy of `{copy.name}` that "
+    if winner is None:
+        headline += "does not count"
+        pairs.append(("not used", f"{_where(copy)} ({copy.state})"))
+        hint = f"reinstall `{copy.name}`; if you do not need it, delete `{copy.path}`"
+        return _block(headline, pairs, hint)
+    headline += "is not the first" if winner.path_entry != copy.path_entry else "loses to another one beside it"
+    pairs.append(("hidden", _where(copy)))
+    pairs.append(("by", f"{_where(winner)}, which has no such entry point"))
+    return _block(headline, pairs, _delete(winner, keep=copy))
+
+
+def _distribution(case: DistributionCase) -> str:
+    copy = case.copy
+    pairs = [("metadata", copy.path)]
+    shown = case.entries[:SHOWN_ENTRIES]
+    for number, entry in enumerate(shown):
+        label = "" if number else "entry points"
+        pairs.append((label, f"{entry.name} = {entry.value}  ({entry.group})"))
+    if len(case.entries) > len(shown):
+        pairs.append(("", f"and {len(case.entries) - len(shown)} more"))
+    if not case.entries:
+        pairs.append(("entry points", "none"))
+    pairs += [("hides" if case.status == LIVE else "also found", _where(other)) for other in case.others]
+    pairs += [(finding.severity, f"{finding.message} ({finding.place})") for finding in case.findings]
+    hint = next((finding.advice for finding in case.findings if finding.advice), None)
+    if case.status == LIVE:
+        if case.others:
+            hint = _delete(case.others[0], keep=copy)
+        return _block(f"`{copy.name}` is an installed distribution, version {copy.version}", pairs, hint)
+    if case.status == HIDDEN:
+        return _block(f"`{copy.name}` {copy.version} is hidden", pairs, hint or f"delete `{copy.path}`")
+    fallback = f"reinstall `{copy.name}`, or delete `{copy.path}`"
+    return _block(f"`{copy.name}` {copy.version} is damaged", pairs, hint or fallback)
+
+
+def _damaged(name: str, finding: Finding) -> str:
+    pairs = [("where", finding.place), (finding.severity, finding.message)]
+    if finding.distribution:
+        pairs.append(("distribution", finding.distribution))
+    return _block(f"`{name}` is damaged: its declaration cannot be read", pairs, finding.advice)
+
+
+def _absent(answer: Answer) -> str:
+    entries, distributions = answer.searched
+    where = "" if answer.group is None else f" in group `{answer.group}`"
+    kind = "entry point" if answer.group is not None else "entry point or distribution"
+    text = f"`{answer.name}` is not here: no {kind} of that name{where}"
+    looked = f"{report.count(entries, 'entry point')} of {report.count(distributions, 'distribution')}"
+    hints = [f"did you mean `{name}`, {what}?" for name, what in answer.suggestions if name != answer.name]
+    for name, what in answer.suggestions:
+        if name == answer.name:
+            hints.append(f"`vplug list {name}` shows that group" if what == "a group" else f"it is {what}")
+    hints = hints or ["is it installed for another Python? `vplug --version --verbose` shows which one this is"]
+    return "\n".join([text, report.fields([("searched", looked)]), *(f"hint: {hint}" for hint in hints)])
+
+
+def _where(copy: Copy) -> str:
+    return f"{copy.label} in `{copy.path}`"
+
+
+def _delete(unwanted: Copy, keep: Copy) -> str:
+    what = f"`{keep.name}` {keep.version}" if keep.version != unwanted.version else f"the copy in `{keep.folder}`"
+    return f"if {what} is the one you want, delete `{unwanted.path}`"
+
+
+def _one_of(names: list[str]) -> str:
+    return " or ".join(f"`{name}`" for name in dict.fromkeys(names))

@@ -1,0 +1,198 @@
+"""Child processes that discover, and what they cost: wall time by their own clock and ours, system calls by strace.
+
+In: which side to ask, a group, a number of rounds. Out: plain figures. It prints nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+from vplug_rs.errors import VplugError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LATER_CALLS = 20
+ROWS = ("import", "first call", "later call", "whole process")
+
+# Each child gets the parent's path, so that all of them look at the same environment whatever started the parent.
+PRELUDE = "import sys; sys.path[:] = {paths!r}\n"
+IMPORT = {"importlib.metadata": "import importlib.metadata as module\n", "vplug_rs": "import vplug_rs as module\n"}
+CALL = "module.entry_points({arguments})\n"
+TIMED = """\
+from time import perf_counter_ns as clock
+start = clock()
+{load}imported = clock()
+{call}first = clock()
+later = []
+for _ in range({later}):
+    begin = clock()
+    {call}    later.append(clock() - begin)
+print(imported - start, first - imported, sorted(later)[len(later) // 2])
+"""
+ANSWER = """\
+{load}found = module.entry_points({arguments})
+if isinstance(found, dict):
+    found = [entry for group in found.values() for entry in group]
+import hashlib
+rows = sorted(repr((entry.group, entry.name, entry.value)) for entry in found)
+print(len(rows), hashlib.sha256("\\n".join(rows).encode("utf-8", "surrogatepass")).hexdigest())
+"""
+
+
+class Answer:
+    """What one side answers.
+
+    Attributes:
+        count: Number of entry points, or `None` after an error.
+        digest: Equal for equal answers, whatever their order.
+        error: The last line of the traceback, if it raised.
+    """
+
+    def __init__(self, count: int | None, digest: str | None, error: str | None) -> None:
+        """Keep an answer or an error."""
+        self.count = count
+        self.digest = digest
+        self.error = error
+
+
+class Result:
+    """The median and the minimum of some times, in nanoseconds.
+
+    Attributes:
+        median: The middle one.
+        minimum: The smallest.
+    """
+
+    def __init__(self, times: Sequence[int], *, less: Sequence[int] = ()) -> None:
+        """Summarise.
+
+        Args:
+            times: What was measured.
+            less: What to take off: the same measure of a process that does nothing.
+        """
+        self.median = int(statistics.median(times)) - (int(statistics.median(less)) if less else 0)
+        self.minimum = min(times) - (min(less) if less else 0)
+
+
+def answer(side: str, group: str | None) -> Answer:
+    """Ask one side, in a process of its own.
+
+    Args:
+        side: A key of `IMPORT`.
+        group: The group to ask for, or `None` for all.
+    """
+    code = ANSWER.format(load=IMPORT[side], arguments=_arguments(group))
+    done = _child(code)
+    if done.returncode:
+        lines = done.stderr.strip().splitlines()
+        return Answer(None, None, lines[-1] if lines else f"exit status {done.returncode}")
+    number, digest = done.stdout.split()
+    return Answer(int(number), digest, None)
+
+
+def timings(sides: Sequence[str], group: str | None, rounds: int) -> dict[str, dict[str, Result]]:
+    """Measure all sides in turns, so that a busy moment of the machine hits none of them alone.
+
+    Args:
+        sides: Keys of `IMPORT`.
+        group: The group to ask for, or `None` for all.
+        rounds: Processes of each kind.
+
+    Returns:
+        Row -> side -> result. A side that raises is left out.
+    """
+    call = CALL.format(arguments=_arguments(group))
+    timed = {side: TIMED.format(load=IMPORT[side], call=call, later=LATER_CALLS) for side in sides}
+    able = [side for side in sides if _child(timed[side]).returncode == 0]  # also warms the caches of the disk
+    own: dict[str, list[list[int]]] = {side: [] for side in able}
+    whole: dict[str, list[int]] = {side: [] for side in able}
+    empty: list[int] = []
+    for _ in range(rounds):
+        empty.append(_wall(""))
+        for side in able:
+            own[side].append([int(word) for word in _checked(timed[side]).split()])
+            whole[side].append(_wall(IMPORT[side] + call))
+    results: dict[str, dict[str, Result]] = {row: {} for row in ROWS}
+    for side in able:
+        for row, times in zip(ROWS, zip(*own[side], strict=True), strict=False):
+            results[row][side] = Result(times)
+        results["whole process"][side] = Result(whole[side], less=empty)
+    return results
+
+
+def system_calls(sides: Sequence[str], group: str | None) -> tuple[dict[str, dict[str, int]], str | None]:
+    """Count the system calls of a call, as the difference between a process with it and one without.
+
+    Args:
+        sides: Keys of `IMPORT`.
+        group: The group to ask for, or `None` for all.
+
+    Returns:
+        Row -> side -> number, and the reason if they could not be counted.
+    """
+    from shutil import which  # noqa: PLC0415  only the bench pays for it
+
+    strace = which("strace")
+    if strace is None:
+        return {}, "strace not found"
+    call = CALL.format(arguments=_arguments(group))
+    counts: dict[str, dict[str, int]] = {"system calls, first call": {}, "system calls, later call": {}}
+    for side in sides:
+        traced = [_traced(strace, IMPORT[side] + call * times) for times in (0, 1, 2)]
+        if traced[0] is None:
+            return {}, "strace cannot trace a process here"
+        for row, before, after in zip(counts, traced, traced[1:], strict=False):
+            if before is not None and after is not None:
+                counts[row][side] = after - before
+    return counts, None
+
+
+def _arguments(group: str | None) -> str:
+    return "" if group is None else f"group={group!r}"
+
+
+def _command(code: str) -> list[str]:
+    paths = [path for path in sys.path if isinstance(path, str)]
+    return [sys.executable, "-c", PRELUDE.format(paths=paths) + code]
+
+
+def _child(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(_command(code), capture_output=True, text=True, check=False)  # noqa: S603  our own code
+
+
+def _checked(code: str) -> str:
+    done = _child(code)
+    if done.returncode:
+        raise VplugError(f"a child process failed: {done.stderr.strip().splitlines()[-1:]}")
+    return done.stdout
+
+
+def _wall(code: str) -> int:
+    command = _command(code)
+    start = time.perf_counter_ns()
+    status = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)  # noqa: S603
+    elapsed = time.perf_counter_ns() - start
+    if status.returncode:
+        raise VplugError(f"a child process failed with status {status.returncode}")
+    return elapsed
+
+
+def _traced(strace: str, code: str) -> int | None:
+    """The number of system calls of a whole process and its threads, or `None` when it cannot be traced."""
+    import tempfile  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory(prefix="vplug-bench-") as folder:
+        log = os.path.join(folder, "trace")
+        done = subprocess.run(  # noqa: S603  our own code
+            [strace, "-f", "-qq", "-o", log, *_command(code)], capture_output=True, check=False
+        )
+        if done.returncode or not os.path.exists(log):
+            return None
+        with open(log, "rb") as file:
+            return sum(b"(" in line and b" resumed>" not in line and b"+++" not in line for line in file)

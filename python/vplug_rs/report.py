@@ -1,0 +1,104 @@
+"""Rows -> text or JSON, and the two streams they go to: data on stdout, messages on stderr.
+
+In: strings and plain values. It knows no command and reads no file.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False  # importing `typing` for its own constant costs more than a listing
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import TextIO
+
+SCHEMA = 1
+"""Number of the JSON layout. It rises when a key changes its meaning or goes away, not when one is added."""
+
+
+def emit(text: str) -> None:
+    """Write data to stdout, ending it with a line break.
+
+    Characters that the stream cannot encode are written as backslash escapes.
+
+    Args:
+        text: What to write. Nothing is written when it is empty, or when stdout is closed.
+
+    Raises:
+        OSError: stdout cannot be written.
+    """
+    _write(sys.stdout, text)
+
+
+def message(kind: str, text: str, hint: str | None = None) -> None:
+    """Write a message to stderr.
+
+    Args:
+        kind: The first word: `error`, `warning` or `note`.
+        text: What happened.
+        hint: The next step; it gets a line of its own.
+    """
+    lines = f"{kind}: {text}"
+    if hint:
+        lines += f"\nhint: {hint}"
+    _write(sys.stderr, lines)
+
+
+def _write(stream: TextIO | None, text: str) -> None:
+    if stream is None or not text:  # stdout is None when the caller closed it (`>&-`)
+        return
+    encoding = stream.encoding or "utf-8"
+    stream.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+
+
+def json_text(kind: str, body: dict[str, object]) -> str:
+    """One JSON object with its `schema` and `kind` in front, in ASCII.
+
+    Args:
+        kind: The command that answers.
+        body: The other keys, in the order in which they are to appear.
+    """
+    import json  # noqa: PLC0415  only `--json` pays for it
+
+    return json.dumps({"schema": SCHEMA, "kind": kind, **body}, indent=2)
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> str:
+    """Columns padded to their widest cell, two blanks apart; the last one is left ragged.
+
+    Args:
+        headers: Titles; the number of columns follows from them.
+        rows: Cells, as many a row as there are titles.
+        right: Indexes of the columns that are aligned to the right.
+    """
+    lines = [list(headers), *(list(row) for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(headers))]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if column in right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
+
+
+def fields(pairs: Iterable[tuple[str, str]]) -> str:
+    """Indented `label  text` lines with the texts in one column.
+
+    Args:
+        pairs: Labels and texts. An empty label continues the line above.
+    """
+    lines = list(pairs)
+    width = max((len(label) for label, _ in lines), default=0)
+    return "\n".join(f"  {label.ljust(width)}  {text}" for label, text in lines)
+
+
+def count(number: int, singular: str, plural: str | None = None) -> str:
+    """`1 error`, `2 errors`.
+
+    Args:
+        number: How many.
+        singular: The word for one.
+        plural: The word for any other number; by default `singular` with an `s`.
+    """
+    return f"{number} {singular if number == 1 else plural or singular + 's'}"
