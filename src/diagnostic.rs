@@ -310,14 +310,8 @@ mod tests {
     #[test]
     fn every_code_says_what_it_is_and_what_to_do() {
         for code in Code::ALL {
-            assert!(
-                !code.title().is_empty() && !code.title().contains('\n'),
-                "{code}"
-            );
-            assert!(
-                !code.title().ends_with('.'),
-                "{code}: a title is no sentence"
-            );
+            assert!(!code.title().is_empty() && !code.title().contains('\n'), "{code}");
+            assert!(!code.title().ends_with('.'), "{code}: a title is no sentence");
             assert!(code.advice().ends_with('.'), "{code}: advice is a sentence");
         }
     }

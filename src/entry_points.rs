@@ -214,11 +214,7 @@ struct Parser {
 }
 
 impl Parser {
-    fn read<'a>(
-        &mut self,
-        lines: impl Iterator<Item = Line<'a>>,
-        strip: impl Fn(&'a str) -> &'a str,
-    ) {
+    fn read<'a>(&mut self, lines: impl Iterator<Item = Line<'a>>, strip: impl Fn(&'a str) -> &'a str) {
         for line in lines {
             let text = strip(line.text);
             let start = line.start + offset_in(line.text, text);
@@ -227,21 +223,14 @@ impl Parser {
                 None | Some(b'#') => {}
                 Some(b'[') if bytes.last() == Some(&b']') => {
                     let group = text.trim_matches(['[', ']']);
-                    self.sections
-                        .push(span(start + offset_in(text, group), group));
+                    self.sections.push(span(start + offset_in(text, group), group));
                 }
                 _ => self.entry(line.number, start, text, &strip),
             }
         }
     }
 
-    fn entry<'a>(
-        &mut self,
-        line: u32,
-        start: usize,
-        text: &'a str,
-        strip: &impl Fn(&'a str) -> &'a str,
-    ) {
+    fn entry<'a>(&mut self, line: u32, start: usize, text: &'a str, strip: &impl Fn(&'a str) -> &'a str) {
         let Some(section) = self.sections.len().checked_sub(1) else {
             let message = format!("`{}` stands before the first [group]", excerpt(text));
             self.fault(Code::EntryPointsOutsideSection, line, message);
@@ -268,11 +257,7 @@ impl Parser {
     }
 
     fn fault(&mut self, code: Code, line: u32, message: String) {
-        self.faults.push(Fault {
-            code,
-            line,
-            message,
-        });
+        self.faults.push(Fault { code, line, message });
     }
 }
 
@@ -330,10 +315,7 @@ mod tests {
             ]
         );
         assert_eq!(codes(&parsed), [(Code::EntryPointsEmptyName, 4)]);
-        assert!(
-            parsed.standard(),
-            "the standard library accepts all of these"
-        );
+        assert!(parsed.standard(), "the standard library accepts all of these");
     }
 
     #[test]
@@ -418,11 +400,7 @@ mod tests {
     fn bad_references_are_found_on_demand_only() {
         let parsed = parse("[g]\na = in-valid\nb = m:f [x]\nc =\n");
         assert!(parsed.faults().is_empty());
-        let lines: Vec<_> = parsed
-            .reference_faults()
-            .iter()
-            .map(|fault| fault.line)
-            .collect();
+        let lines: Vec<_> = parsed.reference_faults().iter().map(|fault| fault.line).collect();
         assert_eq!(lines, [2, 4]);
     }
 

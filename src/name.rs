@@ -124,10 +124,7 @@ mod tests {
 
     #[test]
     fn all_spellings_of_a_project_are_equal() {
-        assert_eq!(
-            NormalizedName::new("Foo.Bar"),
-            NormalizedName::new("foo-bar")
-        );
+        assert_eq!(NormalizedName::new("Foo.Bar"), NormalizedName::new("foo-bar"));
         assert_ne!(NormalizedName::new("foo"), NormalizedName::new("~foo"));
     }
 

@@ -105,8 +105,7 @@ fn any_break(rest: &str) -> (usize, usize, bool) {
     let is_break = |letter: char| {
         matches!(
             letter,
-            '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}'
-                ..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}'
+            '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}'
         )
     };
     match rest.char_indices().find(|&(_, letter)| is_break(letter)) {

@@ -105,10 +105,7 @@ fn are_extras(text: &str) -> bool {
                 .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
     };
     let text = text.trim_matches(BLANKS);
-    text.is_empty()
-        || text
-            .split(',')
-            .all(|name| is_name(name.trim_matches(BLANKS)))
+    text.is_empty() || text.split(',').all(|name| is_name(name.trim_matches(BLANKS)))
 }
 
 #[cfg(test)]
@@ -129,9 +126,7 @@ mod tests {
             parts("a:b [x-y, z>=1]"),
             Some(("a", Some("b"), vec!["x", "y", "z", "1"]))
         );
-        for value in [
-            "a ", "a:b\n", "a..b", ".a", "a:.b", "1a", "é:ü", "a[x]\n\n", "a\n[x]",
-        ] {
+        for value in ["a ", "a:b\n", "a..b", ".a", "a:.b", "1a", "é:ü", "a[x]\n\n", "a\n[x]"] {
             assert!(parts(value).is_some(), "{value:?}");
         }
     }
@@ -158,15 +153,7 @@ mod tests {
 
     #[test]
     fn the_specification_is_stricter() {
-        for value in [
-            "a",
-            "a.b",
-            "a:b",
-            "a.b : c.d",
-            "a:b [x, y-z.1]",
-            "_a1:_b [x] ",
-            "a []",
-        ] {
+        for value in ["a", "a.b", "a:b", "a.b : c.d", "a:b [x, y-z.1]", "_a1:_b [x] ", "a []"] {
             assert!(is_strict(value), "{value:?}");
         }
         for value in [
