@@ -23,6 +23,7 @@ HERE = Path(__file__).resolve().parent
 PACKAGE = HERE.parents[1] / "python" / "vplug_rs"
 SETTLE = 2.5  # seconds; younger than 2 s counts as dirty in the memo, and no real site is that young
 REAL = "real"
+REAL_GROUP = "mkdocs.themes"  # its plugins are empty modules, so that loading them (pluggy) costs next to nothing
 
 _CHECK_PROFILE = "from vplug_rs import _core; print(_core.build_info()['profile'])"
 
@@ -51,6 +52,7 @@ class Bed:
     site: Path
     path: str
     work: Path
+    group: str
 
     def environment(self, extra: dict[str, str] | None = None) -> dict[str, str]:
         """Variables for a measured process; `{work}` in `extra` stands for the work folder."""
@@ -134,7 +136,8 @@ def bed(version: str, python: Path, work: Path, size: int | None) -> Bed:
         _fill(python, folder, size)
     path = os.pathsep.join(map(str, (work / "product", _peers(python, version, work))))
     site = folder / "lib" / f"python{version}" / "site-packages"
-    result = Bed(title, version, folder / "bin/python", site, path, work)
+    group = REAL_GROUP if size is None else site_generator.GROUP
+    result = Bed(title, version, folder / "bin/python", site, path, work, group)
     profile = processes.answer(result.python, _CHECK_PROFILE, result.environment())
     if profile != "release":
         raise SystemExit(f"this is a {profile} build; figures come from release builds only: run `make dev`")

@@ -21,7 +21,6 @@ import statistics_of
 from beds import Bed
 from processes import answer
 from quiet import Gate, keep
-from site_generator import GROUP
 
 STANDARD = "import importlib.metadata as m"
 OURS = "import vplug_rs.metadata as m"
@@ -136,7 +135,7 @@ def _timed(bed: Bed, call: Call, side: str, values: str) -> tuple[float, float]:
 def measure(bed: Bed, names: list[str], rounds: int, noise: float) -> dict[str, Any]:
     """Medians and minima of first and later calls, per call and side, and the standard's cost over each."""
     facts = json.loads(answer(bed.python, _FIND, bed.environment()))
-    values = json.dumps({**facts, "G": GROUP if bed.title != beds.REAL else "console_scripts"})
+    values = json.dumps({**facts, "G": bed.group if bed.title != beds.REAL else "console_scripts"})
     checked = {name: _equal(bed, CALLS[name], values) for name in names}
     different = [f"{n} ({w})" for n, e in checked.items() for w, same in zip(("vplug_rs", "install()"), e, strict=True) if not same]
     for text in different:

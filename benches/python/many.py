@@ -19,7 +19,6 @@ from beds import Bed
 from candidates import OURS, PLAIN, STANDARD, STEVEDORE_HIT
 from processes import Cost, cost
 from quiet import Gate, keep
-from site_generator import GROUP
 
 SIZE = 300
 NAMES = (STANDARD, STEVEDORE_HIT, PLAIN, OURS)
@@ -31,8 +30,7 @@ def measure(bed: Bed, count: int, rounds: int, noise: float) -> dict[str, Any]:
     jobs = {"pass": ("pass", bed.environment())}
     for name in NAMES:
         candidate = candidates.ALL[name]
-        code = f"G={GROUP!r}\n{candidate.setup}\n{candidate.call}"
-        jobs[name] = (code, bed.environment(candidate.environment))
+        jobs[name] = (startup.code(bed, candidate), bed.environment(candidate.environment))
         for _ in range(candidate.warm_up + 1):
             cost(bed.python, *jobs[name])
     beds.settle()

@@ -1,12 +1,11 @@
 """The start-up benchmark: what asking for one group costs a whole process, beside other libraries.
 
-    python benches/python/startup.py [--quick] [--python 3.12] [--sizes 10,100,300,1000,5000,real] [--publish]
+    python benches/python/startup.py [--quick] [--python 3.12] [--sizes 10,100,300,1000,5000,real]
 
 Two measurements per candidate and round, candidates in random order within a round:
   process  `python -c 'IMPORT; CALL'` minus `python -c pass`: wall and processor time of the whole process
   inside   a fresh process that times its own import, first call, and later calls (the smallest of some)
 First every answer is compared with importlib.metadata's; where ours differs no figure is printed.
---publish writes docs/startup.json, docs/startup.png and the tables of docs/benchmarks.md and README.md.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import json
 import random
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import beds
@@ -27,7 +25,6 @@ from beds import Bed
 from candidates import INSTALLED, OURS, PLAIN, STANDARD, Candidate
 from processes import Cost, answer, cost
 from quiet import Gate, keep
-from site_generator import GROUP
 
 ALL_SIZES = "10,100,300,1000,5000,real"
 MAIN_SIZE = 300
@@ -82,17 +79,18 @@ class Plan:
 
 def check_equal(bed: Bed) -> int:
     """Stop unless our answers are importlib.metadata's; returns how many entry points there are."""
-    return int(answer(bed.python, _EQUAL.format(group=GROUP), bed.environment()))
+    return int(answer(bed.python, _EQUAL.format(group=bed.group), bed.environment()))
 
 
 def _inside(bed: Bed, candidate: Candidate, later: int) -> Inside:
-    code = _INSIDE.format(group=GROUP, setup=candidate.setup, call=candidate.call, later=later)
-    words = answer(bed.python, code, bed.environment(candidate.environment)).split()
+    program = _INSIDE.format(group=bed.group, setup=candidate.setup, call=candidate.call, later=later)
+    words = answer(bed.python, program, bed.environment(candidate.environment)).split()
     return Inside(float(words[0]), float(words[1]), float(words[2]), int(words[3]))
 
 
-def _code(candidate: Candidate) -> str:
-    return f"G={GROUP!r}\n{candidate.setup}\n{candidate.call}"
+def code(bed: Bed, candidate: Candidate) -> str:
+    """The whole program that asks `candidate` once."""
+    return f"G={bed.group!r}\n{candidate.setup}\n{candidate.call}"
 
 
 Row = dict[str, tuple[Cost, Inside | None]]
@@ -105,7 +103,7 @@ def _one_round(bed: Bed, plan: Plan) -> Row:
     for name in random.sample(plan.names, len(plan.names)):
         candidate = candidates.ALL[name]
         environment = bed.environment(candidate.environment)
-        row[name] = (cost(bed.python, _code(candidate), environment), _inside(bed, candidate, plan.later))
+        row[name] = (cost(bed.python, code(bed, candidate), environment), _inside(bed, candidate, plan.later))
     after = cost(bed.python, "pass", plain)
     row["pass"] = (Cost((before.wall + after.wall) / 2, (before.processor + after.processor) / 2), None)
     return row
@@ -116,7 +114,7 @@ def measure(bed: Bed, plan: Plan, noise: float) -> dict[str, Any]:
     for name in plan.names:
         candidate = candidates.ALL[name]
         for _ in range(candidate.warm_up + 1):
-            cost(bed.python, _code(candidate), bed.environment(candidate.environment))
+            cost(bed.python, code(bed, candidate), bed.environment(candidate.environment))
     beds.settle()
     gate = Gate(noise)
     rounds: list[tuple[bool, Row]] = []
@@ -164,7 +162,6 @@ def main() -> None:
     parser.add_argument("--sizes", default=ALL_SIZES, help="beds for all candidates, on one interpreter (%(default)s)")
     parser.add_argument("--sizes-on", default="3.12", metavar="X.Y", help="the interpreter for that (%(default)s)")
     parser.add_argument("--rounds", type=int, help=f"rounds per interpreter at {MAIN_SIZE} distributions (60; quick 15)")
-    parser.add_argument("--publish", action="store_true", help="write docs/ and README tables and the plot")
     arguments = parser.parse_args()
     output = arguments.json and arguments.json.resolve()
     work = beds.prepare(arguments.work)
@@ -187,14 +184,6 @@ def main() -> None:
         print(statistics_of.text(results["sizes"][-1]), flush=True)
     if output:
         output.write_text(json.dumps(results, indent=1) + "\n")
-    if arguments.publish:
-        if arguments.quick:
-            raise SystemExit("--quick gives no figures to publish")
-        docs = Path(__file__).resolve().parents[2] / "docs"
-        (docs / "startup.json").write_text(json.dumps(results, indent=1) + "\n")
-        import publish  # noqa: PLC0415 - matplotlib is needed for this alone
-
-        publish.everything(docs)
     print("answers equal to importlib.metadata's on every bed", file=sys.stderr)
 
 
