@@ -1,4 +1,4 @@
-//! Lists of installed files: RECORD, SOURCES.txt or top_level.txt in, rows or import names out.
+//! Lists of installed files: RECORD, SOURCES.txt or `top_level.txt` in, rows or import names out.
 //!
 //! A row is what `csv.reader(text.splitlines())` and `PackagePath` make of it. *Strict* reading gives
 //! `None` (odd) where that cannot be promised or would raise; *mended* reading passes over bad rows
@@ -63,7 +63,7 @@ pub fn sources(text: &str) -> Option<Vec<&str>> {
         .collect()
 }
 
-/// The names in top_level.txt: `str.split()`.
+/// The names in `top_level.txt`: `str.split()`.
 pub fn top_level_txt(text: &str) -> Vec<&str> {
     text.split(python_text::is_blank)
         .filter(|name| !name.is_empty())
