@@ -6,12 +6,14 @@ Looked for, in this order: what `VPLUG_TEST_PYTHONS` lists (separated like PATH)
 
 from __future__ import annotations
 
+import atexit
 import functools
 import importlib.util
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +21,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 MINORS = (11, 12, 13)
 _ASK = "import sys; print(*sys.version_info[:3], sys.implementation.name, sys.executable, sep='|')"
@@ -63,7 +65,7 @@ def _asked(executable: str) -> Interpreter | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     parts = done.stdout.strip().split("|")
-    if done.returncode or len(parts) != 5 or parts[3] != "cpython":  # noqa: PLR2004
+    if done.returncode or len(parts) != 5 or parts[3] != "cpython":
         return None
     return Interpreter(parts[4], (int(parts[0]), int(parts[1]), int(parts[2])))
 
@@ -74,14 +76,15 @@ def found() -> dict[int, Interpreter]:
     chosen: dict[int, Interpreter] = {}
     for executable in _candidates():
         interpreter = _asked(executable)
-        if interpreter and interpreter.version[0] == 3 and interpreter.minor in MINORS:  # noqa: PLR2004
+        if interpreter and interpreter.version[0] == 3 and interpreter.minor in MINORS:
             chosen.setdefault(interpreter.minor, interpreter)
     return chosen
 
 
-def each_minor() -> pytest.MarkDecorator:
+def each_minor() -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Parametrise a test with `minor`: 11, 12, 13; `need(minor)` gives the interpreter or skips."""
-    return pytest.mark.parametrize("minor", MINORS, ids=[f"py3.{minor}" for minor in MINORS])
+    parametrised = pytest.mark.parametrize("minor", MINORS, ids=[f"py3.{minor}" for minor in MINORS])
+    return lambda test: parametrised(pytest.mark.every_python(test))
 
 
 def need(minor: int) -> Interpreter:
@@ -97,6 +100,19 @@ def import_root(where: Path) -> Path:
     import vplug_rs
 
     return linked_packages(where, [str(Path(vplug_rs.__file__).parent)])
+
+
+@functools.cache
+def shared_import_root() -> Path:
+    """Give one folder to import `vplug_rs` from for the whole run; removed at the end."""
+    where = tempfile.mkdtemp(prefix="vplug-import-")
+    atexit.register(shutil.rmtree, where, ignore_errors=True)
+    return import_root(Path(where))
+
+
+def running() -> Interpreter:
+    """Give the interpreter that runs the tests."""
+    return Interpreter(sys.executable, sys.version_info[:3])
 
 
 def linked_packages(where: Path, sources: list[str]) -> Path:

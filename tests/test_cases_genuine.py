@@ -51,6 +51,6 @@ def test_the_standard_shows_its_known_defects(minor: int, install: str, tmp_path
     # A03, A11 four times, A12 and A14; A08 (an install of the same clock tick) as well where the standard has not
     # mended it, and there an accelerated standard may be fresher.
     assert counts["passed"] + counts.get("xfailed", 0) + counts.get("xpassed", 0) == TOTAL, counts
-    known = (7, 8) if minor < 13 else (7,)  # noqa: PLR2004
+    known = (7, 8) if minor < 13 else (7,)
     assert counts["xfailed"] in known, counts
     assert counts.get("xpassed", 0) in (0, 8 - counts["xfailed"]), counts

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-import urllib.error
-import urllib.request
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,7 +44,7 @@ def run_suite(minor: int, root: Path, *arguments: str, cwd: Path) -> tuple[str, 
 @each_minor()
 @MODES
 @pytest.mark.parametrize("fakefs", [False, True], ids=["bare", "pyfakefs"])
-def test_stdlib_suite(minor: int, mode: tuple[str, str], fakefs: bool, tmp_path: Path) -> None:  # noqa: FBT001
+def test_stdlib_suite(minor: int, mode: tuple[str, str], fakefs: bool, tmp_path: Path) -> None:
     root = import_root(tmp_path / "import")
     if fakefs:
         linked_packages(root, [located("pyfakefs")])
@@ -62,21 +61,29 @@ def test_stdlib_suite_with_a_late_install(minor: int, tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def index_reachable() -> bool:
-    """Tell whether a package index answers: pip's own settings decide which."""
-    asked = subprocess.run(["pip", "config", "get", "global.index-url"], capture_output=True, text=True, check=False)
-    index = os.environ.get("PIP_INDEX_URL") or asked.stdout.strip() or "https://pypi.org/simple"
-    try:
-        with urllib.request.urlopen(f"{index.rstrip('/')}/importlib-metadata/", timeout=10):
-            return True
-    except (urllib.error.URLError, OSError, ValueError):
-        return False
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Fetch the release whose suite is run, once for all interpreters."""
+    where = tmp_path_factory.mktemp("sdist")
+    options = ("--quiet", "--disable-pip-version-check", "--no-binary", ":all:", "--no-deps", "--retries", "1")
+    fetched = subprocess.run(
+        [sys.executable, "-m", "pip", "download", *options, "--dest", str(where), f"importlib_metadata=={SDIST_RELEASE}"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    if fetched.returncode:
+        if os.environ.get("CI"):
+            pytest.fail(f"the importlib_metadata release could not be fetched:\n{fetched.stderr}")
+        pytest.skip("the importlib_metadata suite comes from a package index, and none answers here")
+    (archive,) = where.iterdir()
+    return archive
 
 
 @each_minor()
-def test_importlib_metadata_suite(minor: int, index_reachable: bool, tmp_path: Path) -> None:  # noqa: FBT001
-    if not index_reachable and not os.environ.get("CI"):
-        pytest.skip("the importlib_metadata suite comes from a package index, and none answers here")
-    arguments = ("--sdist-version", SDIST_RELEASE, "--install", "vplug_rs:install")
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_importlib_metadata_suite(minor: int, sdist: Path, tmp_path: Path) -> None:
+    arguments = ("--sdist", str(sdist), "--install", "vplug_rs:install")
     last, output = run_suite(minor, import_root(tmp_path / "import"), *arguments, cwd=tmp_path)
     assert last == "119 passed, 0 failed, 1 skipped", output

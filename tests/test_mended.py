@@ -1,0 +1,339 @@
+"""Each documented defect of the standard that our flavour mends, and each decision beside them, one test apiece.
+
+The numbers are those of `docs/compatibility.md`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+import textwrap
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from interpreters import clean_environment, shared_import_root
+from sites import Node, build, dist, metadata
+
+import vplug_rs
+import vplug_rs.metadata as md
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Site:
+    """A folder in front of sys.path, with what was found wrong in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def build(self, *trees: dict[str, Node]) -> Site:
+        """Add trees to the folder."""
+        for tree in trees:
+            build(self.folder, tree)
+        return self
+
+    def found(self, group: str = "g") -> list[tuple[str, str]]:
+        """Names and values of a group."""
+        return [(p.name, p.value) for p in md.entry_points(group=group)]
+
+    def wrong(self) -> dict[str, Any]:
+        """Diagnostics of this folder, by code."""
+        return {d.code: d for d in vplug_rs.diagnostics() if d.path.startswith(str(self.folder))}
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    folder = tmp_path / "site"
+    folder.mkdir()
+    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
+    return Site(folder)
+
+
+def child(code: str, *options: str) -> str:
+    """Run code in a new interpreter and give what it printed, errors last."""
+    done = subprocess.run(
+        [sys.executable, *options, "-c", textwrap.dedent(code)],
+        env=clean_environment(PYTHONPATH=str(shared_import_root())),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.stdout + done.stderr
+
+
+# ---- the nine
+
+
+def test_01_a_line_without_equals_is_skipped_and_reported(site: Site) -> None:
+    site.build(dist("shabby", "1", "[g]\na = m:f\nno equals here\nb = m:g\n"), dist("tidy", "1", "[g]\nc = m:f\n"))
+    assert sorted(site.found()) == [("a", "m:f"), ("b", "m:g"), ("c", "m:f")]
+    found = site.wrong()["entry-points-line-without-equals"]
+    assert (found.path, found.line) == (str(site.folder / "shabby-1.dist-info" / "entry_points.txt"), 3)
+    assert (found.severity, found.distribution) == ("error", "shabby")
+    assert found.advice
+
+
+def test_02_a_file_that_is_not_utf8_is_left_out_and_reported(site: Site) -> None:
+    site.build(dist("bad", "1", b"[g]\ncaf\xe9 = m:f\n"), dist("good", "1", "[g]\nok = m:f\n"))
+    assert site.found() == [("ok", "m:f")]
+    found = site.wrong()["entry-points-not-utf8"]
+    assert found.path.endswith("bad-1.dist-info/entry_points.txt")
+    assert found.line == 2
+
+
+def test_03_projects_that_share_their_first_word_stay_two(site: Site) -> None:
+    for name in ("foo-bar", "foo-baz"):
+        site.build({f"{name}.egg-info": {"PKG-INFO": metadata(name, "1"), "entry_points.txt": f"[g]\n{name} = m:f\n"}})
+    assert [name for name, _ in site.found()] == ["foo-bar", "foo-baz"]
+    assert md.version("foo-bar") == "1"
+    assert md.distribution("Foo_Baz").name == "foo-baz"
+    with pytest.raises(md.PackageNotFoundError):
+        md.version("foo")
+
+
+def test_03_a_rewritten_name_is_noticed(site: Site) -> None:
+    site.build({"foo-bar.egg-info": {"PKG-INFO": metadata("foo-bar", "1")}})
+    assert md.distribution("foo-bar").name == "foo-bar"
+    (site.folder / "foo-bar.egg-info" / "PKG-INFO").write_text(metadata("foo-qux", "1"), encoding="utf-8")
+    assert md.distribution("foo-qux").name == "foo-qux"
+
+
+@pytest.mark.parametrize("suffix", [".dist-info", ".egg-info"])
+def test_04_a_nameless_folder_is_ignored_and_reported(site: Site, suffix: str) -> None:
+    site.build({suffix: {"entry_points.txt": "[g]\nx = m:f\n"}}, dist("good", "1", "[g]\nok = m:f\n"))
+    assert site.found() == [("ok", "m:f")]
+    md.packages_distributions()
+    assert site.wrong()["folder-nameless"].path == str(site.folder / suffix)
+
+
+@pytest.mark.parametrize("folder", ["~ip-23.0.dist-info", "~-ip-23.0.dist-info"])
+def test_05_the_remains_of_an_interrupted_pip_are_ignored_and_reported(site: Site, folder: str) -> None:
+    remains: dict[str, Node] = {"METADATA": metadata("zip-tool", "23.0"), "entry_points.txt": "[g]\nold = m:f\n"}
+    site.build({folder: remains}, dist("zip-tool", "24.0", "[g]\nnew = m:f\n"))
+    assert site.found() == [("new", "m:f")]
+    assert md.version("zip-tool") == "24.0"
+    assert [d.version for d in md.distributions(path=[str(site.folder)])] == ["24.0"]
+    assert site.wrong()["folder-interrupted-uninstall"].path == str(site.folder / folder)
+
+
+def test_06_an_install_of_the_same_clock_tick_is_seen(site: Site) -> None:
+    for i in range(30):
+        site.found()
+        stamp = site.folder.stat()
+        site.build(dist(f"p{i:02}", "1", f"[g]\np{i:02} = m:f\n"))
+        os.utime(site.folder, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+        assert len(site.found()) == i + 1
+        assert md.version(f"p{i:02}") == "1"
+
+
+def test_07_a_byte_order_mark_is_skipped_and_reported(site: Site) -> None:
+    site.build(dist("marked", "1", b"\xef\xbb\xbf[g]\na = m:f\n[h]\nb = m:f\n"))
+    assert site.found() == [("a", "m:f")]
+    assert site.wrong()["entry-points-byte-order-mark"].severity == "warning"
+
+
+def test_08_the_order_inside_a_folder_is_by_name(site: Site, tmp_path: Path) -> None:
+    names = ["zeta", "Alpha", "mid.dle", "beta", "Omega", "a-b", "a_a"]
+    for name in names:
+        site.build({f"{name}-1.dist-info": {"METADATA": metadata(name, "1"), "entry_points.txt": f"[g]\n{name} = m:f\n"}})
+    ordered = sorted(names, key=lambda name: name.lower().replace("-", "_").replace(".", "_"))
+    build(tmp_path / "second", dist("aaa", "1", "[g]\naaa = m:f\n"))
+    sys.path.insert(1, str(tmp_path / "second"))
+    assert [name for name, _ in site.found()] == [*[n for n in ordered if n not in ("a-b", "a_a")], "aaa"] or [
+        name for name, _ in site.found()
+    ] == [*ordered, "aaa"]
+
+
+def test_09_a_listing_imports_nothing_heavy(site: Site) -> None:
+    site.build(dist("good", "1", "[g]\nok = m:f\n"))
+    forbidden = "re typing pathlib email zipfile importlib.metadata dataclasses logging inspect csv json tempfile shutil importlib.abc"
+    code = f"""
+        import sys
+        before = set(sys.modules)
+        sys.path.insert(0, {str(site.folder)!r})
+        import vplug_rs
+        print([p.name for p in vplug_rs.entry_points(group="g")], vplug_rs.version("good"))
+        new = set(sys.modules) - before
+        print(sorted(new & set({forbidden!r}.split())))
+    """
+    assert child(code, "-S").splitlines() == ["['ok'] 1", "[]"]
+
+
+# ---- right in the newest importlib_metadata, wrong in older standard releases
+
+
+def test_10_leftovers_do_not_win(site: Site) -> None:
+    for version in ("0.1", "0.2", "9.9"):
+        site.build({f"lantern-{version}.dist-info": {"REQUESTED": "", "entry_points.txt": "[g]\nold = m:f\n"}})
+    site.build(dist("lantern", "1.0", "[g]\nnew = m:f\n"))
+    assert md.version("lantern") == "1.0"
+    assert site.found() == [("new", "m:f")]
+    assert "distribution-leftover" in site.wrong()
+
+
+def test_10_a_leftover_earlier_on_the_path_does_not_hide_the_valid_copy(site: Site, tmp_path: Path) -> None:
+    site.build({"lantern-9.9.dist-info": {"REQUESTED": ""}})
+    build(tmp_path / "second", dist("lantern", "1.0", "[g]\nnew = m:f\n"))
+    sys.path.insert(1, str(tmp_path / "second"))
+    assert md.version("lantern") == "1.0"
+    assert site.found() == [("new", "m:f")]
+
+
+def test_10_a_leftover_that_becomes_valid_is_noticed(site: Site) -> None:
+    site.build({"lamp-2.0.dist-info": {"entry_points.txt": "[g]\ntwo = m:f\n"}}, dist("lamp", "1.0", "[g]\none = m:f\n"))
+    assert site.found() == [("one", "m:f")]
+    site.build({"lamp-2.0.dist-info": {"METADATA": metadata("lamp", "2.0")}})
+    assert site.found() == [("two", "m:f")]
+    assert md.version("lamp") == "2.0"
+
+
+def test_11_invalidate_caches_reaches_us(site: Site) -> None:
+    site.build(dist("one", "1", "[g]\na = m:f\n"))
+    assert len(site.found()) == 1
+    site.build(dist("two", "1", "[g]\nb = m:f\n"))
+    importlib.invalidate_caches()
+    assert len(site.found()) == 2
+    site.build(dist("three", "1", "[g]\nc = m:f\n"))
+    md.invalidate_caches()  # type: ignore[attr-defined, unused-ignore]
+    assert len(site.found()) == 3
+
+
+@pytest.mark.parametrize("reference", ["not-a-module!!", "a:b:c", "", "a b"])
+def test_12_a_bad_reference_is_listed_and_fails_at_load(site: Site, reference: str) -> None:
+    site.build(dist("crooked", "1", f"[g]\nbad = {reference}\n"))
+    (point,) = md.entry_points(group="g")
+    assert point.value == reference
+    with pytest.raises(ValueError, match="bad|reference") as caught:
+        point.load()
+    assert reference in str(caught.value)
+    assert site.wrong()["entry-points-bad-reference"].line == 2
+
+
+def test_13_files_that_do_not_exist_are_dropped(site: Site) -> None:
+    site.build(dist("d", "1", RECORD="here.py,,\ngone.py,,\nd-1.dist-info/RECORD,,\n"), {"here.py": ""})
+    assert [str(p) for p in md.files("d") or ()] == ["here.py", "d-1.dist-info/RECORD"]
+
+
+def test_14_a_forked_child_reads_an_archive_that_its_parent_scanned(tmp_path: Path) -> None:
+    for name in ("one.zip", "two.zip"):
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            stem = name.partition(".")[0]
+            archive.writestr(f"{stem}-1.0.dist-info/METADATA", metadata(stem, "1.0"))
+            archive.writestr(f"{stem}-1.0.dist-info/entry_points.txt", f"[g]\n{stem} = m:f\n")
+    code = f"""
+        import os, sys, vplug_rs
+        sys.path[:0] = [{str(tmp_path / "one.zip")!r}, {str(tmp_path / "two.zip")!r}]
+        ask = lambda: sorted((p.name, p.dist.version) for p in vplug_rs.entry_points(group="g"))
+        want = ask()
+        assert len(want) == 2, want
+        children = []
+        for _ in range(4):
+            if not (pid := os.fork()):
+                os._exit(0 if all(ask() == want for _ in range(20)) else 1)
+            children.append(pid)
+        same = all(ask() == want for _ in range(20))
+        print(same, [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children])
+    """
+    assert child(code, "-W", "ignore").strip() == "True [0, 0, 0, 0]"
+
+
+# ---- decisions beyond the standard
+
+
+@pytest.mark.parametrize(("older", "newer"), [("9.0", "10.0"), ("1.0rc1", "1.0"), ("1.0", "1.0.post1"), ("2024.1", "1!0.1")])
+def test_15_of_two_valid_versions_in_one_folder_the_higher_wins(site: Site, older: str, newer: str) -> None:
+    for version in (older, newer):
+        site.build(dist("twice", version, f"[g]\n{version} = m:f\n"))
+    assert md.version("twice") == newer
+    assert site.found() == [(newer, "m:f")]
+    loser = site.wrong()["distribution-two-versions"]
+    assert f"twice-{older}.dist-info" in loser.path
+    assert loser.severity == "warning"
+
+
+def test_15_an_earlier_folder_wins_over_a_higher_version(site: Site, tmp_path: Path) -> None:
+    site.build(dist("twice", "1.0", "[g]\none = m:f\n"))
+    build(tmp_path / "second", dist("twice", "2.0", "[g]\ntwo = m:f\n"))
+    sys.path.insert(1, str(tmp_path / "second"))
+    assert md.version("twice") == "1.0"
+    assert site.found() == [("one", "m:f")]
+
+
+@pytest.mark.parametrize("query", ["My.Pkg_x", "my-pkg-x", "MY__PKG..X"])
+def test_16_a_query_uses_the_uniqueness_key(site: Site, query: str) -> None:
+    site.build({"my-pkg-x.egg-info": {"PKG-INFO": metadata("My.Pkg-x", "3")}})
+    assert md.version(query) == "3"
+    assert [d.name for d in md.distributions(name=query)] == ["My.Pkg-x"]
+
+
+DAMAGED = """
+    import os, sys, warnings, vplug_rs
+    warnings.simplefilter({action!r})
+    sys.path[:0] = [{site!r}]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        first = vplug_rs.entry_points(group="g")
+        vplug_rs.entry_points(), list(vplug_rs.distributions()), vplug_rs.packages_distributions()
+    print([p.name for p in first], len(caught), len(vplug_rs.diagnostics()) > 2)
+    print(*[w.message for w in caught])
+"""
+
+
+def damaged(site: Site) -> Site:
+    return site.build(
+        dist("a1", "1", "[g]\nword\n"), dist("b2", "1", b"\xe9"), dist("c3", "1", "[g]\nok = m:f\n"), {".dist-info": {}, "~d-1.dist-info": {}}
+    )
+
+
+def test_17_one_warning_a_process_sums_it_up(site: Site) -> None:
+    first, second, *more = child(DAMAGED.format(action="default", site=str(damaged(site).folder))).splitlines()
+    assert first == "['ok'] 1 True"
+    assert "diagnostics" in second
+    assert not more
+
+
+def test_18_with_warnings_as_errors_it_stays_data(site: Site) -> None:
+    code = f"""
+        import sys, vplug_rs
+        sys.path[:0] = [{str(damaged(site).folder)!r}]
+        print([p.name for p in vplug_rs.entry_points(group="g")], len(vplug_rs.diagnostics()) > 2)
+        print(vplug_rs.version("c3"), len(list(vplug_rs.distributions())) >= 3)
+    """
+    assert child(code, "-W", "error").splitlines() == ["['ok'] True", "1 True"]
+
+
+def test_19_package_not_found_is_the_genuine_class() -> None:
+    code = """
+        import sys, vplug_rs
+        caught = None
+        try:
+            vplug_rs.version("absent-everywhere")
+        except ModuleNotFoundError as exc:
+            caught = exc
+        import importlib.metadata
+        genuine = importlib.metadata.PackageNotFoundError
+        print(type(caught) is genuine, caught.name, caught, vplug_rs.PackageNotFoundError is genuine)
+        import vplug_rs.metadata
+        print(vplug_rs.metadata.PackageNotFoundError is genuine)
+    """
+    expected = "True absent-everywhere No package metadata was found for absent-everywhere True"
+    assert child(code).splitlines() == [expected, "True"]
+
+
+@pytest.mark.parametrize("name", ["", None])
+def test_20_an_empty_query_is_refused_as_the_standard_does(name: Any) -> None:
+    with pytest.raises(ValueError, match="A distribution name is required"):
+        md.distribution(name)
+
+
+def test_21_select_and_groups_work_on_every_python(site: Site) -> None:
+    site.build(dist("p", "1", "[g]\na = m:f\nb = m:g\n[h]\na = n:f\n"))
+    found = md.entry_points().select(group="g")
+    assert found.names == {"a", "b"}
+    assert found.groups == {"g"}
+    assert md.entry_points(group="h")["a"].value == "n:f"
