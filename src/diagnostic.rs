@@ -149,12 +149,18 @@ codes! {
     ModuleMissing, "module-missing", Error,
         "An entry point refers to a module that cannot be found",
         "Reinstall the package, and install the extras that the entry point needs.";
+    ModuleUnchecked, "module-unchecked", Note,
+        "Only importing could tell whether an entry point's module exists",
+        "Nothing to do: an import hook, or the package itself, decides when it is imported.";
     EditableStale, "editable-stale", Error,
         "An editable install points at a folder that is gone",
         "Install the project again from where it is now, or uninstall it.";
-    PthExecutesCode, "pth-executes-code", Warning,
+    PthExecutesCode, "pth-executes-code", Note,
         "A .pth file runs code at every start of the interpreter",
         "Make sure that you know the package it belongs to.";
+    PthFolderMissing, "pth-folder-missing", Warning,
+        "A .pth file adds a folder to the path that is gone",
+        "Put the folder back, or delete the line.";
     EntryPointNameCollision, "entry-point-name-collision", Warning,
         "Two distributions offer an entry point of the same name in the same group",
         "Uninstall one of them, or choose by distribution.";

@@ -10,11 +10,14 @@ use memchr::{memchr, memchr2};
 
 use crate::python_text;
 
+/// Names and values, in file order.
+pub type Fields<'a> = Vec<(&'a str, Cow<'a, str>)>;
+
 /// The fields of a header block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Headers<'a> {
-    /// Name and value, in file order; the Description made from the body is not among them.
-    pub fields: Vec<(&'a str, Cow<'a, str>)>,
+    /// The fields; the Description made from the body is not among them.
+    pub fields: Fields<'a>,
     /// The first line, from 1, in which bytes were replaced because they are not UTF-8.
     pub replaced_in: Option<u32>,
 }
@@ -56,7 +59,7 @@ pub fn parse(bytes: &[u8], strict: bool) -> Outcome<'_> {
             }
             continue;
         };
-        if strict && is_mime(field.name) {
+        if strict && field.is_odd() {
             return Outcome::Odd;
         }
         if headers.replaced_in.is_none() && !strict && std::str::from_utf8(field.raw).is_err() {
@@ -80,7 +83,7 @@ pub fn first<'a>(bytes: &'a [u8], field: &str, strict: bool) -> First<'a> {
     while let Some(block) = blocks.next() {
         match block {
             Block::Field(header) => {
-                if strict && is_mime(header.name) {
+                if strict && header.is_odd() {
                     return First::Odd;
                 }
                 if found.is_none() && header.name.eq_ignore_ascii_case(&wanted) {
@@ -100,6 +103,22 @@ pub fn first<'a>(bytes: &'a [u8], field: &str, strict: bool) -> First<'a> {
         found = (!body.is_empty()).then(|| universal(body));
     }
     found.map_or(First::Absent, First::Found)
+}
+
+/// Splits the whole file as the email parser does: the fields before any dedent, and the body.
+///
+/// `None` (odd) also where that parser would note a defect, since a defect is part of its message.
+pub fn message(bytes: &[u8]) -> Option<(Fields<'_>, Cow<'_, str>)> {
+    std::str::from_utf8(bytes).ok()?;
+    let mut fields = Vec::new();
+    let mut blocks = Blocks::new(bytes);
+    while let Some(block) = blocks.next() {
+        match block {
+            Block::Field(field) if !field.is_odd() => fields.push((field.name, field.raw_value())),
+            _ => return None,
+        }
+    }
+    (!blocks.defective).then(|| (fields, universal(blocks.body())))
 }
 
 /// Whether the email parser may treat the whole message otherwise because of this field.
@@ -131,18 +150,30 @@ impl<'a> Field<'a> {
         (self.line - 1).saturating_add(python_text::line_of(self.raw, offset))
     }
 
-    fn value(&self) -> Cow<'a, str> {
+    /// Whether releases of Python differ in what they make of it, or of the body because of it.
+    fn is_odd(&self) -> bool {
+        // Newer releases drop an empty first line when others follow, older ones keep its break.
+        is_mime(self.name) || matches!(self.text().first(), Some(b'\n' | b'\r'))
+    }
+
+    fn text(&self) -> &'a [u8] {
         let blanks = self.raw.iter().take_while(|&&byte| is_blank(byte)).count();
-        let text = universal(&self.raw[blanks..]);
-        if !text.contains('\n') {
-            return text;
-        }
-        // The standard cuts the line breaks at the end before it looks for one inside.
-        let text = text.trim_end_matches('\n');
+        &self.raw[blanks..]
+    }
+
+    /// The value as the email parser keeps it. No line break stands at its end: a continuation line
+    /// begins with a blank.
+    fn raw_value(&self) -> Cow<'a, str> {
+        universal(self.text())
+    }
+
+    /// The value as `importlib.metadata` shows it.
+    fn value(&self) -> Cow<'a, str> {
+        let text = self.raw_value();
         if text.contains('\n') {
-            Cow::Owned(dedent(text))
+            Cow::Owned(dedent(&text))
         } else {
-            Cow::Owned(text.to_owned())
+            text
         }
     }
 }
@@ -198,6 +229,8 @@ struct Blocks<'a> {
     at: usize,
     line: u32,
     ended: bool,
+    /// Something was met that the email parser calls a defect.
+    defective: bool,
 }
 
 impl<'a> Blocks<'a> {
@@ -207,6 +240,7 @@ impl<'a> Blocks<'a> {
             at: 0,
             line: 1,
             ended: false,
+            defective: false,
         }
     }
 
@@ -220,11 +254,17 @@ impl<'a> Blocks<'a> {
                     // An empty line parts header and body; any other line belongs to the body.
                     if content.is_empty() {
                         self.at = next;
+                    } else {
+                        self.defective = true;
                     }
                 }
                 // Nothing to continue, or no name: the standard passes over both.
-                Kind::Continuation => self.advance(next),
+                Kind::Continuation => {
+                    self.defective = true;
+                    self.advance(next);
+                }
                 Kind::Nameless => {
+                    self.defective = true;
                     self.advance(next);
                     self.continuation(next);
                 }
@@ -350,8 +390,6 @@ mod tests {
             fields(b"A: one\n        two\n          three\n \nB: x\r\n y\r\nC: x\n\t\n"),
             pairs(&[("A", "one\ntwo\n  three\n"), ("B", "       x\ny"), ("C", "x\n")])
         );
-        assert_eq!(fields(b"A:\n two\n"), pairs(&[("A", "\ntwo")]));
-        assert_eq!(fields(b"A: \n \n"), pairs(&[("A", "\n")]));
     }
 
     #[test]
@@ -372,6 +410,8 @@ mod tests {
             &b"From me\nA: 1\n"[..],
             b"A: 1\nFrom me\n",
             b"A: 1\nContent-Type: text/plain\n",
+            b"A:\n two\n",
+            b"A: \r\n \r\n",
             b"content-transfer-encoding: base64\n",
             b"MIME-Version: 1.0\n",
             b"A: \xff\n",
@@ -416,5 +456,28 @@ mod tests {
             First::Found("d".into())
         );
         assert_eq!(first(b"A: 1\n\n", "description", true), First::Absent);
+    }
+
+    #[test]
+    fn a_message_has_its_fields_undedented_and_its_body() {
+        let (fields, body) = message(b"A: x\r\n        y\r\nB: z\r\n\r\nbody\r\n").unwrap();
+        assert_eq!(fields, [("A", "x\n        y".into()), ("B", "z".into())]);
+        assert_eq!(body, "body\n");
+        assert_eq!(message(b"A: x").unwrap().1, "");
+    }
+
+    #[test]
+    fn a_message_with_a_defect_is_odd() {
+        for text in [
+            &b" x\nA: 1\n"[..],
+            b"A: 1\n: x\n",
+            b"A: 1\nbody\n",
+            b"A:\n x\n",
+            b"From x\n",
+            b"Content-Type: x\n",
+            b"A: 1\n\n\xff",
+        ] {
+            assert_eq!(message(text), None);
+        }
     }
 }
