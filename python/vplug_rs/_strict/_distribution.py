@@ -52,7 +52,7 @@ def entry_points(target: Target, genuine: Callable[..., Any]) -> Callable[..., A
         path = folder(self)
         if path is not None:
             rows = read(path)
-            if rows is not NotImplemented:
+            if type(rows) is list:
                 return result([make(name, value, group, self) for name, value, group in rows])
         return genuine(self)
 
@@ -90,7 +90,7 @@ def requires(target: Target, genuine: Callable[..., Any]) -> Callable[..., Any]:
         path = folder(self)
         if path is not None:
             headers = read(path, strict=True)
-            if headers is not NotImplemented:
+            if type(headers) is list:
                 found = [value for field, value in headers if field.lower() == "requires-dist"]
                 if found and not any("\n" in value for value in found):
                     return found
@@ -110,8 +110,8 @@ def metadata(target: Target, genuine: Callable[..., Any]) -> Callable[..., Any]:
         adapters = space.get("_adapters")
         if adapters is not None and email.message_from_string is parse:
             path = folder(self)
-            parts = NotImplemented if path is None else read(path)
-            if parts is not NotImplemented:
+            parts = None if path is None else read(path)
+            if type(parts) is tuple:
                 parsed = email.message.Message()
                 parsed._headers, parsed._payload = parts  # noqa: SLF001 (what the email parser fills)
                 return adapters.Message(parsed)

@@ -33,7 +33,7 @@ def files(target: Target, genuine: Callable[..., Any]) -> Callable[..., Any]:
         rows = None
         if path is not None:
             rows = _core.read_record(path, os.path.dirname(path) or ".", exists=exists, strict=True)
-        if not rows or rows is NotImplemented:
+        if type(rows) is not list or not rows:
             return genuine(self)
         found = []
         for name, spec, size in rows:
