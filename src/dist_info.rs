@@ -1,0 +1,306 @@
+//! An open folder in, the metadata folders and files in it out, in the order of the file system.
+
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
+
+use crate::files::{Content, Extent, Fault, Folder, Kind, Stamp};
+use crate::metadata;
+use crate::name::{self, NormalizedName};
+
+/// As much of METADATA as is read for a name or a version; a header block is far smaller.
+pub const METADATA_HEAD: usize = 64 * 1024;
+
+/// The two forms of metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// `X.dist-info`, with METADATA.
+    DistInfo,
+    /// `X.egg-info`, a folder with PKG-INFO, or that file itself.
+    EggInfo,
+}
+
+impl Form {
+    /// The file that holds the header block.
+    #[must_use]
+    pub fn metadata_file(self) -> &'static str {
+        match self {
+            Self::DistInfo => "METADATA",
+            Self::EggInfo => "PKG-INFO",
+        }
+    }
+}
+
+/// Which distribution a metadata folder belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// The one that the folder's name says.
+    FolderName,
+    /// The one that its metadata says, since the folder's name is ambiguous.
+    OwnName(NormalizedName),
+    /// None: the name starts with `~`; pip moved it aside and was interrupted.
+    Interrupted,
+    /// None: there is no name before the version.
+    Nameless,
+    /// None: a link that leads nowhere.
+    Dangling,
+}
+
+/// One child of a path entry that bears the name of a metadata folder. Nothing of it has been read yet,
+/// unless its name had to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DistInfo {
+    /// Name of the child, as listed.
+    pub folder_name: OsString,
+    /// Which form of metadata it is.
+    pub form: Form,
+    /// What the listing says it is.
+    pub kind: Kind,
+    /// Mended identity.
+    pub identity: Identity,
+    /// The project's name as cut from the folder's name: the key under which `importlib.metadata` lists it.
+    pub folder_key: NormalizedName,
+    /// Whether `folder_key` is exactly what the interpreter computes: plain ASCII.
+    pub listing_exact: bool,
+    /// Whether the interpreter takes `folder_key` for the uniqueness key too and does not read METADATA for it.
+    pub unique_exact: bool,
+    /// The file whose content decided the identity, and its stamp.
+    pub name_source: Option<(OsString, Option<Stamp>)>,
+}
+
+impl DistInfo {
+    /// The uniqueness key, unless the folder is to be ignored.
+    pub fn key(&self) -> Option<&NormalizedName> {
+        match &self.identity {
+            Identity::FolderName => Some(&self.folder_key),
+            Identity::OwnName(name) => Some(name),
+            Identity::Interrupted | Identity::Nameless | Identity::Dangling => None,
+        }
+    }
+
+    /// The child's name below the path entry, with a file's name behind it.
+    #[must_use]
+    pub fn file(&self, name: &str) -> OsString {
+        let mut path = OsString::with_capacity(self.folder_name.len() + 1 + name.len());
+        path.push(&self.folder_name);
+        path.push("/");
+        path.push(name);
+        path
+    }
+
+    /// The file that holds the header block, below the path entry.
+    #[must_use]
+    pub fn metadata_path(&self, folder: &Folder) -> OsString {
+        let is_file = match self.kind {
+            Kind::File => true,
+            Kind::Folder => false,
+            _ => folder.stamp_of(&self.folder_name).is_ok_and(|stamp| stamp.kind == Kind::File),
+        };
+        if is_file { self.folder_name.clone() } else { self.file(self.form.metadata_file()) }
+    }
+}
+
+/// The first value of a field in a header block, mended reading.
+pub fn header<'a>(bytes: &'a [u8], field: &str) -> Option<Cow<'a, str>> {
+    match metadata::first(bytes, field, false) {
+        metadata::First::Found(value) => Some(value),
+        metadata::First::Absent | metadata::First::Odd => None,
+    }
+}
+
+/// Lists the metadata of one open folder.
+///
+/// # Errors
+/// The [`Fault`] that ended the listing.
+pub fn list(folder: &Folder) -> Result<Vec<DistInfo>, Fault> {
+    let mut found = Vec::new();
+    folder.list(|name, kind| {
+        if let Some(info) = recognise(name, kind) {
+            found.push(info);
+        }
+    })?;
+    for info in &mut found {
+        if info.kind == Kind::Link && matches!(folder.stamp_of(&info.folder_name), Err(Fault::Absent)) {
+            info.identity = Identity::Dangling;
+        }
+        if needs_own_name(info) {
+            name_from_metadata(folder, info);
+        }
+    }
+    Ok(found)
+}
+
+/// The name and form of a metadata child, by its suffix in any case.
+fn recognise(child: &OsStr, kind: Kind) -> Option<DistInfo> {
+    const LENGTH: usize = ".dist-info".len();
+    let bytes = child.as_encoded_bytes();
+    let (stem, suffix) = bytes.split_at_checked(bytes.len().checked_sub(LENGTH)?)?;
+    let form = if suffix.eq_ignore_ascii_case(b".dist-info") {
+        Form::DistInfo
+    } else if suffix.eq_ignore_ascii_case(b".egg-info") {
+        Form::EggInfo
+    } else {
+        return recognise_egg(child, kind);
+    };
+    Some(describe(child, stem, suffix == b".dist-info" || suffix == b".egg-info", form, kind))
+}
+
+/// `.egg-info` is one byte shorter than `.dist-info`.
+fn recognise_egg(child: &OsStr, kind: Kind) -> Option<DistInfo> {
+    const LENGTH: usize = ".egg-info".len();
+    let bytes = child.as_encoded_bytes();
+    let (stem, suffix) = bytes.split_at_checked(bytes.len().checked_sub(LENGTH)?)?;
+    suffix
+        .eq_ignore_ascii_case(b".egg-info")
+        .then(|| describe(child, stem, suffix == b".egg-info", Form::EggInfo, kind))
+}
+
+fn describe(child: &OsStr, stem: &[u8], exact_suffix: bool, form: Form, kind: Kind) -> DistInfo {
+    let text = String::from_utf8_lossy(stem);
+    let (project, _) = name::split_folder_name(&text);
+    let identity = if text.starts_with('~') {
+        Identity::Interrupted
+    } else if project.is_empty() {
+        Identity::Nameless
+    } else {
+        Identity::FolderName
+    };
+    let listing_exact = child.as_encoded_bytes().is_ascii();
+    DistInfo {
+        folder_name: child.to_owned(),
+        form,
+        kind,
+        identity,
+        folder_key: NormalizedName::new(project),
+        listing_exact,
+        // `os.path.splitext` takes leading dots for part of the name, so a stem of dots alone has no suffix
+        unique_exact: listing_exact
+            && exact_suffix
+            && !project.is_empty()
+            && stem.iter().any(|byte| *byte != b'.'),
+        name_source: None,
+    }
+}
+
+/// Whether the folder's name is cut at a dash that may belong to the project's name.
+fn needs_own_name(info: &DistInfo) -> bool {
+    let text = info.folder_name.to_string_lossy();
+    let Some((stem, _)) = text.rsplit_once('.') else { return false };
+    info.identity == Identity::FolderName
+        && name::split_folder_name(stem).1.is_some_and(|rest| !is_version(rest))
+}
+
+/// Whether the text behind the first dash is a version, perhaps with `-py3.9` and a platform behind it.
+fn is_version(rest: &str) -> bool {
+    let first = rest.split('-').next().unwrap_or_default();
+    let plain = first.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    // the escape of file names: `_` stands for `-` or `+`
+    first.starts_with(|letter: char| letter.is_ascii_digit() || letter == 'v')
+        && (plain || first.replace('_', "+").parse::<pep440_rs::Version>().is_ok()
+            || first.replace('_', "-").parse::<pep440_rs::Version>().is_ok())
+}
+
+fn name_from_metadata(folder: &Folder, info: &mut DistInfo) {
+    let path = info.metadata_path(folder);
+    let read = folder.read(&path, Extent::Head(METADATA_HEAD));
+    let stamp = match &read {
+        Ok(Content { stamp, .. }) => Some(*stamp),
+        Err(_) => folder.stamp_of(&path).ok(),
+    };
+    if let Ok(content) = read
+        && let Some(own) = header(&content.bytes, "Name")
+        && !own.trim().is_empty()
+    {
+        info.identity = Identity::OwnName(NormalizedName::new(own.trim()));
+    }
+    info.name_source = Some((path, stamp));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::path::Path;
+
+    fn listed(root: &Path) -> Vec<DistInfo> {
+        let mut found = list(&Folder::open(root.as_os_str()).unwrap()).unwrap();
+        found.sort_by(|a, b| a.folder_name.cmp(&b.folder_name));
+        found
+    }
+
+    fn key(info: &DistInfo) -> &str {
+        match &info.identity {
+            Identity::Interrupted => "(interrupted)",
+            Identity::Nameless => "(nameless)",
+            Identity::Dangling => "(dangling)",
+            Identity::FolderName | Identity::OwnName(_) => info.key().unwrap().as_str(),
+        }
+    }
+
+    #[test]
+    fn a_child_counts_by_its_suffix_alone() {
+        let root = tempfile::tempdir().unwrap();
+        for name in ["a-1.dist-info", "B.C-2.DIST-INFO", "d.egg-info", "e-1.dist-info.bak", "plain", ".egg-info"] {
+            fs::create_dir(root.path().join(name)).unwrap();
+        }
+        fs::write(root.path().join("f-1-py3.9.egg-info"), "Name: f\n").unwrap();
+        let found: Vec<_> = listed(root.path()).iter().map(|info| key(info).to_owned()).collect();
+        assert_eq!(found, ["(nameless)", "b_c", "a", "d", "f"]);
+    }
+
+    #[test]
+    fn remains_of_an_interrupted_pip_and_nameless_folders_are_told_apart() {
+        let root = tempfile::tempdir().unwrap();
+        for name in ["~ip-23.dist-info", "-ip-23.dist-info", ".dist-info"] {
+            fs::create_dir(root.path().join(name)).unwrap();
+        }
+        let found: Vec<_> = listed(root.path()).iter().map(|info| key(info).to_owned()).collect();
+        assert_eq!(found, ["(nameless)", "(nameless)", "(interrupted)"]);
+    }
+
+    #[test]
+    fn a_name_cut_at_a_dash_is_read_from_pkg_info() {
+        let root = tempfile::tempdir().unwrap();
+        for name in ["flake8-plugin-utils.egg-info", "flake8-5.0.egg-info", "gone-tools.egg-info"] {
+            fs::create_dir(root.path().join(name)).unwrap();
+        }
+        let info = root.path().join("flake8-plugin-utils.egg-info/PKG-INFO");
+        fs::write(info, "Metadata-Version: 1.0\nName: flake8-plugin-utils\n").unwrap();
+        let found = listed(root.path());
+        let keys: Vec<_> = found.iter().map(key).collect();
+        assert_eq!(keys, ["flake8", "flake8_plugin_utils", "gone"]);
+        assert!(found[0].name_source.is_none());
+        assert!(found[1].name_source.as_ref().is_some_and(|(_, stamp)| stamp.is_some()));
+        assert!(found[2].name_source.as_ref().is_some_and(|(_, stamp)| stamp.is_none()));
+    }
+
+    #[test]
+    fn versions_are_told_from_parts_of_a_name() {
+        for version in ["1.0", "2004", "1.0rc1", "1.0_local", "1!2.0", "1.0-py3.9", "v1.2", "0.1.dev3+g1"] {
+            assert!(is_version(version), "{version}");
+        }
+        for part in ["plugin-utils", "2bar", "py3.9", "", "1.0bar"] {
+            assert!(!is_version(part), "{part}");
+        }
+    }
+
+    #[test]
+    fn a_uniqueness_key_is_called_exact_only_where_the_interpreter_reads_no_metadata() {
+        let info = |name: &str| recognise(OsStr::new(name), Kind::Folder).unwrap();
+        assert!(info("Foo.Bar-1.dist-info").unique_exact);
+        assert_eq!(info("Foo.Bar-1.dist-info").folder_key.as_str(), "foo_bar");
+        assert!(info("~ip-1.dist-info").unique_exact);
+        for odd in ["-1.dist-info", ".dist-info", "..dist-info", "Foo-1.DIST-INFO", "é-1.dist-info"] {
+            assert!(!info(odd).unique_exact, "{odd}");
+        }
+        assert!(info("-1.dist-info").listing_exact);
+        assert!(!info("é-1.dist-info").listing_exact);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_dangling_link_is_marked() {
+        let root = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("nowhere", root.path().join("x-1.dist-info")).unwrap();
+        assert_eq!(listed(root.path())[0].identity, Identity::Dangling);
+    }
+}

@@ -1,0 +1,326 @@
+//! One metadata folder in, what its files say out: header fields, installed files, import names.
+//!
+//! Everything is read anew at each question. *Strict* answers `Answer::Odd` wherever only the interpreter's own
+//! code can tell what `importlib.metadata` would say; *mended* answers as much as can be read.
+
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::path::Path;
+
+use crate::dist_info::METADATA_HEAD;
+use crate::files::{Extent, Fault, Folder};
+use crate::metadata::{self, First, Outcome};
+use crate::record::{self, Rules};
+
+/// Largest METADATA that is read, in bytes.
+pub const LARGEST_METADATA: u64 = 64 * 1024 * 1024;
+/// Largest RECORD that is read, in bytes.
+pub const LARGEST_RECORD: u64 = 256 * 1024 * 1024;
+
+/// What is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer<T> {
+    /// This.
+    Known(T),
+    /// Only the interpreter's own machinery can tell.
+    Odd,
+}
+
+use Answer::{Known, Odd};
+
+/// The bytes with the header block: METADATA, else PKG-INFO, else the metadata file itself; empty if there is none.
+///
+/// An empty file counts as missing, as in the standard.
+fn header_bytes(info: &Path, strict: bool) -> Answer<Vec<u8>> {
+    let extent = if strict { Extent::Whole(LARGEST_METADATA) } else { Extent::Head(METADATA_HEAD) };
+    let here = Folder::here();
+    for file in ["METADATA", "PKG-INFO", ""] {
+        let path = if file.is_empty() { info.to_owned() } else { info.join(file) };
+        match here.read(path.as_os_str(), extent) {
+            Ok(content) if content.bytes.is_empty() => {}
+            Ok(content) if content.bytes.len() < METADATA_HEAD || strict || ends(&content.bytes) => {
+                return Known(content.bytes);
+            }
+            // a header block longer than any real one: read all of it
+            Ok(content) => {
+                let whole = here.read(path.as_os_str(), Extent::Whole(LARGEST_METADATA));
+                return Known(whole.map_or(content.bytes, |whole| whole.bytes));
+            }
+            Err(fault) if fault.standard_absent() || !strict => {}
+            Err(_) => return Odd,
+        }
+    }
+    Known(Vec::new())
+}
+
+/// Whether the end of a header block is in sight.
+fn ends(bytes: &[u8]) -> bool {
+    memchr::memmem::find(bytes, b"\n\n").is_some() || memchr::memmem::find(bytes, b"\r\n\r\n").is_some()
+}
+
+/// The first value of a header field.
+pub fn header(info: &Path, field: &str, strict: bool) -> Answer<Option<String>> {
+    let Known(bytes) = header_bytes(info, strict) else { return Odd };
+    match metadata::first(&bytes, field, strict) {
+        First::Found(value) => Known(Some(value.into_owned())),
+        First::Absent => Known(None),
+        First::Odd => Odd,
+    }
+}
+
+/// All header fields in order, without the Description that the standard makes of the body.
+pub fn headers(info: &Path, strict: bool) -> Answer<Vec<(String, String)>> {
+    let Known(bytes) = header_bytes(info, strict) else { return Odd };
+    match metadata::parse(&bytes, strict) {
+        Outcome::Plain(headers) => Known(
+            headers.fields.into_iter().map(|(name, value)| (name.to_owned(), value.into_owned())).collect(),
+        ),
+        Outcome::Odd => Odd,
+    }
+}
+
+/// One installed file: path, hash with its algorithm in front, size in bytes.
+pub type RecordRow = (String, Option<String>, Option<u64>);
+
+/// The rows of RECORD; `None` if there is no RECORD or it is empty.
+///
+/// With `exists`, only those whose file exists below `root`. A mended reading keeps a byte that is not UTF-8 as
+/// U+FFFD and passes over malformed rows.
+pub fn record(info: &Path, root: &OsStr, exists: bool, strict: bool) -> Answer<Option<Vec<RecordRow>>> {
+    let text = match text(info, "RECORD", strict) {
+        Known(Some(text)) => text,
+        Known(None) => return Known(None),
+        Odd => return Odd,
+    };
+    let rows = if strict {
+        match record::rows(&text) {
+            Some(rows) => rows,
+            None => return Odd,
+        }
+    } else {
+        record::rows_mended(&text).0
+    };
+    let mut there = Existence::below(root);
+    let mut out = Vec::with_capacity(rows.len());
+    for row in rows {
+        if exists {
+            match there.of(&record::pure_path(&row.path)) {
+                Some(true) => {}
+                Some(false) => continue,
+                None if strict => return Odd,
+                None => {}
+            }
+        }
+        out.push((row.path.into_owned(), row.hash.map(Cow::into_owned), row.size));
+    }
+    Known(Some(out))
+}
+
+/// What `packages_distributions()` needs of one distribution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopLevel {
+    /// The names come from top_level.txt, not from the list of files.
+    pub declared: bool,
+    /// In order of first occurrence, before any filter.
+    pub names: Vec<Option<String>>,
+}
+
+/// The import names of one distribution, by the rules of one Python generation.
+pub fn top_level(info: &Path, root: &OsStr, rules: Rules<'_>) -> Answer<TopLevel> {
+    let strict = !rules.mended;
+    match text(info, "top_level.txt", strict) {
+        Known(Some(text)) => {
+            let names: Vec<_> =
+                record::top_level_txt(&text).into_iter().map(|name| Some(name.to_owned())).collect();
+            if !names.is_empty() {
+                return Known(TopLevel { declared: true, names });
+            }
+        }
+        Known(None) => {}
+        Odd => return Odd,
+    }
+    let text = match text(info, "RECORD", strict) {
+        Known(Some(text)) => text,
+        // the older lists are rare: theirs is the interpreter's own reading
+        Known(None) if has_older_list(info) => return Odd,
+        Known(None) => return Known(TopLevel { declared: false, names: Vec::new() }),
+        Odd => return Odd,
+    };
+    let mut there = Existence::below(root);
+    let mut uncertain = false;
+    let names = record::top_level(&text, rules, |path| {
+        there.of(path).unwrap_or_else(|| {
+            uncertain = true;
+            false
+        })
+    });
+    match names {
+        Some(names) if !uncertain || !strict => Known(TopLevel { declared: false, names }),
+        _ => Odd,
+    }
+}
+
+fn has_older_list(info: &Path) -> bool {
+    let here = Folder::here();
+    ["installed-files.txt", "SOURCES.txt"]
+        .iter()
+        .any(|file| !matches!(here.stamp_of(info.join(file).as_os_str()), Err(Fault::Absent)))
+}
+
+/// A text file of the metadata folder; `None` if there is none or it is empty.
+fn text(info: &Path, file: &str, strict: bool) -> Answer<Option<String>> {
+    match Folder::here().read(info.join(file).as_os_str(), Extent::Whole(LARGEST_RECORD)) {
+        Ok(content) if content.bytes.is_empty() => Known(None),
+        Ok(content) => match String::from_utf8(content.bytes) {
+            Ok(text) => Known(Some(text)),
+            Err(_) if strict => Odd,
+            Err(error) => Known(Some(String::from_utf8_lossy(error.as_bytes()).into_owned())),
+        },
+        Err(fault) if fault.standard_absent() || !strict => Known(None),
+        Err(_) => Odd,
+    }
+}
+
+/// Entry points of one metadata folder in file order, as the standard reads them.
+pub fn entry_points(info: &Path) -> Answer<Vec<(String, String, String)>> {
+    let extent = Extent::Whole(crate::entry_point_files::LARGEST);
+    match Folder::here().read(info.join("entry_points.txt").as_os_str(), extent) {
+        Ok(content) => match crate::entry_points::Parsed::from_bytes(content.bytes) {
+            Ok(parsed) if parsed.standard() => Known(
+                parsed
+                    .entries()
+                    .map(|entry| (entry.name.to_owned(), entry.value.to_owned(), entry.group.to_owned()))
+                    .collect(),
+            ),
+            _ => Odd,
+        },
+        Err(fault) if fault.standard_absent() => Known(Vec::new()),
+        Err(_) => Odd,
+    }
+}
+
+/// Whole metadata as the email parser would split it: fields before the standard's dedent, and the body.
+pub fn message(info: &Path) -> Answer<(Vec<(String, String)>, String)> {
+    let Known(bytes) = header_bytes(info, true) else { return Odd };
+    if bytes.is_empty() {
+        return Odd;
+    }
+    match metadata::message(&bytes) {
+        Some((fields, body)) => Known((
+            fields.into_iter().map(|(name, value)| (name.to_owned(), value.into_owned())).collect(),
+            body.into_owned(),
+        )),
+        None => Odd,
+    }
+}
+
+/// Whether files exist below one folder. The folder of the last question stays open: rows come sorted by folder.
+struct Existence {
+    root: Option<Folder>,
+    parent: String,
+    within: Option<Folder>,
+}
+
+impl Existence {
+    fn below(root: &OsStr) -> Self {
+        Self { root: Folder::open(root).ok(), parent: String::new(), within: None }
+    }
+
+    /// `None`: the question failed in a way that the standard would raise.
+    fn of(&mut self, path: &str) -> Option<bool> {
+        let root = self.root.as_ref()?;
+        let stamp = match path.rsplit_once('/') {
+            Some((parent, name)) if !path.starts_with('/') => {
+                if self.within.is_none() || self.parent != parent {
+                    parent.clone_into(&mut self.parent);
+                    self.within = root.open_below(OsStr::new(parent)).ok();
+                }
+                match &self.within {
+                    Some(folder) => folder.stamp_of(OsStr::new(name)),
+                    None => root.stamp_of(OsStr::new(path)),
+                }
+            }
+            _ => root.stamp_of(OsStr::new(path)),
+        };
+        match stamp {
+            Ok(_) => Some(true),
+            Err(Fault::Absent) => Some(false),
+            Err(Fault::Other(code)) if code == ELOOP => Some(false),
+            Err(_) => None,
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+const ELOOP: i32 = 40;
+#[cfg(not(target_os = "linux"))]
+const ELOOP: i32 = 62;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn info(files: &[(&str, &[u8])]) -> (tempfile::TempDir, std::path::PathBuf) {
+        let root = tempfile::tempdir().unwrap();
+        let info = root.path().join("pkg-1.dist-info");
+        fs::create_dir(&info).unwrap();
+        for (name, content) in files {
+            let path = root.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        (root, info)
+    }
+
+    #[test]
+    fn an_empty_metadata_counts_as_missing() {
+        let (_root, info) = info(&[("pkg-1.dist-info/METADATA", b""), ("pkg-1.dist-info/PKG-INFO", b"Name: x\n")]);
+        assert_eq!(header(&info, "name", true), Known(Some("x".into())));
+    }
+
+    #[test]
+    fn a_bad_byte_in_the_body_is_odd_when_strict_and_no_matter_when_mended() {
+        let (_root, info) = info(&[("pkg-1.dist-info/METADATA", b"Name: x\nVersion: 2\n\nJos\xe9\n")]);
+        assert_eq!(header(&info, "Version", true), Odd);
+        assert_eq!(header(&info, "Version", false), Known(Some("2".into())));
+    }
+
+    #[test]
+    fn a_header_block_longer_than_the_head_is_read_to_its_end() {
+        let mut text = b"Name: x\n".to_vec();
+        for number in 0..20_000 {
+            text.extend_from_slice(format!("Classifier: c{number}\n").as_bytes());
+        }
+        text.extend_from_slice(b"Version: 7\n\nbody\n");
+        let (_root, info) = info(&[("pkg-1.dist-info/METADATA", &text)]);
+        assert_eq!(header(&info, "Version", false), Known(Some("7".into())));
+    }
+
+    #[test]
+    fn only_rows_whose_file_exists_are_kept_if_asked() {
+        let record = b"pkg/a.py,sha256=x,1\npkg/b.py,,\npkg/sub/c.py,,\nd.py,,\n../x,,\n";
+        let (root, info) =
+            info(&[("pkg-1.dist-info/RECORD", record), ("pkg/a.py", b""), ("pkg/sub/c.py", b"")]);
+        let names = |exists| match record_names(&info, root.path().as_os_str(), exists) {
+            Known(Some(names)) => names,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(names(false).len(), 5);
+        assert_eq!(names(true), ["pkg/a.py", "pkg/sub/c.py"]);
+    }
+
+    fn record_names(info: &Path, root: &OsStr, exists: bool) -> Answer<Option<Vec<String>>> {
+        match record(info, root, exists, true) {
+            Known(rows) => Known(rows.map(|rows| rows.into_iter().map(|row| row.0).collect())),
+            Odd => Odd,
+        }
+    }
+
+    #[test]
+    fn an_older_list_is_left_to_the_interpreter() {
+        let (root, info) = info(&[("pkg-1.dist-info/SOURCES.txt", b"pkg/a.py\n")]);
+        let rules = Rules { generation: 13, suffixes: &[".py"], mended: false };
+        assert_eq!(top_level(&info, root.path().as_os_str(), rules), Odd);
+    }
+}

@@ -1,0 +1,220 @@
+//! Listing and reading: what the operating system says of one folder and of the files in it.
+//!
+//! Paths go in; raw names, bytes and [`Stamp`]s come out. Knows nothing of distributions.
+//! Linux uses raw system calls relative to an open folder ([`linux`]); everything else takes the
+//! same questions through `std::fs` ([`portable`]).
+
+use std::path::Path;
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(any(not(target_os = "linux"), test))]
+mod portable;
+
+#[cfg(target_os = "linux")]
+pub use linux::Folder;
+#[cfg(not(target_os = "linux"))]
+pub use portable::Folder;
+
+/// Nanoseconds that a stamp must have been at rest when read before it is trusted.
+///
+/// Covers every clock step of a file system (Linux before 6.13 ticks at 1-10 ms, FAT at 2 s):
+/// two changes within one step leave the same stamp.
+pub const SETTLED_NS: i64 = 2_000_000_000;
+
+/// What identifies one state of a file or folder: a change shows in at least one field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// Device number.
+    pub device: u64,
+    /// Inode number.
+    pub inode: u64,
+    /// Size in bytes.
+    pub size: u64,
+    /// Time of the last change of the content, in nanoseconds since the epoch.
+    pub modified_ns: i64,
+    /// Time of the last change of the inode, in nanoseconds since the epoch; no program can set it back.
+    pub changed_ns: i64,
+    /// What kind of thing it is.
+    pub kind: Kind,
+}
+
+impl Stamp {
+    /// Whether a content read at `now_ns` can still be told from every later one by this stamp.
+    #[must_use]
+    pub fn settled(&self, now_ns: i64) -> bool {
+        now_ns.saturating_sub(self.modified_ns.max(self.changed_ns)) > SETTLED_NS
+    }
+
+    /// Whether two stamps are of the same file or folder, whatever its state.
+    #[must_use]
+    pub fn same_file(&self, other: &Self) -> bool {
+        (self.device, self.inode) == (other.device, other.inode) && self.inode != 0
+    }
+}
+
+/// The kind of a directory entry, as far as the listing tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A folder.
+    Folder,
+    /// A regular file.
+    File,
+    /// A symbolic link.
+    Link,
+    /// A pipe, a socket, a device.
+    Special,
+    /// The file system does not say in a listing.
+    Unknown,
+}
+
+/// Why a file was not read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It does not exist.
+    Absent,
+    /// Permission was refused.
+    Denied,
+    /// It is a folder.
+    Folder,
+    /// It is a pipe, a socket or a device, which is never read.
+    Special,
+    /// It is larger than the limit; its size in bytes.
+    TooLarge(u64),
+    /// Any other error, by its number.
+    Other(i32),
+}
+
+impl Fault {
+    /// What to tell a person.
+    #[must_use]
+    pub fn text(&self) -> String {
+        match self {
+            Self::Absent => "it does not exist".into(),
+            Self::Denied => "permission denied".into(),
+            Self::Folder => "it is a folder".into(),
+            Self::Special => "it is a pipe, a socket or a device".into(),
+            Self::TooLarge(size) => format!("it has {size} bytes"),
+            Self::Other(code) => std::io::Error::from_raw_os_error(*code).to_string(),
+        }
+    }
+
+    /// Whether `importlib.metadata` takes this for "no such file" (the errors that its `read_text` suppresses).
+    #[must_use]
+    pub fn standard_absent(&self) -> bool {
+        matches!(self, Self::Absent | Self::Denied | Self::Folder)
+    }
+}
+
+/// A file's bytes and the stamp it bore before they were read.
+#[derive(Debug)]
+pub struct Content {
+    /// Taken from the open file before reading, so that a later change cannot hide behind it.
+    pub stamp: Stamp,
+    /// At most as many as were asked for.
+    pub bytes: Vec<u8>,
+}
+
+/// How much of a file is wanted.
+#[derive(Clone, Copy, Debug)]
+pub enum Extent {
+    /// All of it; more than this many bytes is [`Fault::TooLarge`].
+    Whole(u64),
+    /// The first bytes only, at most this many.
+    Head(usize),
+}
+
+/// Now, in nanoseconds since the epoch.
+#[must_use]
+pub fn now_ns() -> i64 {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .ok()
+        .and_then(|elapsed| i64::try_from(elapsed.as_nanos()).ok())
+        .unwrap_or(0)
+}
+
+/// Reads one file by its path. See [`Folder::read`].
+///
+/// # Errors
+/// The [`Fault`] that kept it from being read.
+pub fn read(path: &Path, extent: Extent) -> Result<Content, Fault> {
+    Folder::here().read(path.as_os_str(), extent)
+}
+
+/// The stamp of the file that a path leads to, links followed.
+///
+/// # Errors
+/// The [`Fault`] that kept it from being looked at.
+pub fn stamp(path: &Path) -> Result<Stamp, Fault> {
+    Folder::here().stamp_of(path.as_os_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::{OsStr, OsString};
+
+    fn sample() -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("folder")).unwrap();
+        std::fs::write(root.path().join("file"), b"0123456789").unwrap();
+        #[cfg(unix)]
+        std::os::unix::fs::symlink("nowhere", root.path().join("link")).unwrap();
+        root
+    }
+
+    #[test]
+    fn both_ways_list_and_read_the_same() {
+        let root = sample();
+        let path = root.path().as_os_str();
+        let raw = Folder::open(path).unwrap();
+        let std = portable::Folder::open(path).unwrap();
+        let mut one: Vec<(OsString, Kind)> = Vec::new();
+        raw.list(|name, kind| one.push((name.to_owned(), kind))).unwrap();
+        let mut two: Vec<(OsString, Kind)> = Vec::new();
+        std.list(|name, kind| two.push((name.to_owned(), kind))).unwrap();
+        assert_eq!(one, two);
+        assert_eq!(one.len(), if cfg!(unix) { 3 } else { 2 });
+        for name in ["file", "folder", "link", "absent", "file/below"] {
+            let name = OsStr::new(name);
+            assert_eq!(raw.stamp_of(name), std.stamp_of(name), "{}", name.display());
+            for extent in [Extent::Whole(100), Extent::Whole(5), Extent::Head(4)] {
+                let a = raw.read(name, extent).map(|content| (content.stamp, content.bytes));
+                let b = std.read(name, extent).map(|content| (content.stamp, content.bytes));
+                assert_eq!(a, b, "{} {extent:?}", name.display());
+            }
+        }
+        assert_eq!(raw.stamp(), std.stamp());
+    }
+
+    #[test]
+    fn a_file_over_the_limit_is_refused_with_its_size() {
+        let root = sample();
+        let fault = read(&root.path().join("file"), Extent::Whole(9)).unwrap_err();
+        assert_eq!(fault, Fault::TooLarge(10));
+    }
+
+    #[test]
+    fn a_head_is_cut_at_its_length() {
+        let root = sample();
+        let content = read(&root.path().join("file"), Extent::Head(4)).unwrap();
+        assert_eq!(content.bytes, b"0123");
+        assert_eq!(content.stamp.size, 10);
+    }
+
+    #[test]
+    fn a_stamp_is_settled_only_after_the_clock_step() {
+        let root = sample();
+        let stamp = stamp(&root.path().join("file")).unwrap();
+        assert!(!stamp.settled(now_ns()));
+        assert!(stamp.settled(now_ns() + SETTLED_NS + 1_000_000));
+        assert!(!stamp.settled(0), "a stamp of the future is never trusted");
+    }
+
+    #[test]
+    fn a_folder_is_not_read() {
+        let root = sample();
+        assert_eq!(read(&root.path().join("folder"), Extent::Whole(9)).unwrap_err(), Fault::Folder);
+    }
+}

@@ -1,0 +1,90 @@
+//! Questions about one metadata folder.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+
+use super::answer;
+use crate::distribution::{self, Answer};
+use crate::name::NormalizedName;
+use crate::record::Rules;
+
+/// The first value of a header field, as `metadata[field]`; None if there is none, NotImplemented if odd.
+#[pyfunction]
+#[pyo3(signature = (info, field, *, strict))]
+pub fn read_header(py: Python<'_>, info: PathBuf, field: &str, strict: bool) -> PyResult<Py<PyAny>> {
+    answer(py, py.detach(|| distribution::header(&info, field, strict)))
+}
+
+/// All header fields in order, without the Description made of the body; NotImplemented if odd.
+#[pyfunction]
+#[pyo3(signature = (info, *, strict))]
+pub fn read_headers(py: Python<'_>, info: PathBuf, strict: bool) -> PyResult<Py<PyAny>> {
+    answer(py, py.detach(|| distribution::headers(&info, strict)))
+}
+
+/// Header fields as the email parser keeps them, before the dedent, and the body; NotImplemented if odd.
+#[pyfunction(name = "read_message")]
+pub fn message(py: Python<'_>, info: PathBuf) -> PyResult<Py<PyAny>> {
+    answer(py, py.detach(|| distribution::message(&info)))
+}
+
+/// Rows of RECORD as (path, hash, size), None without one; with `exists` only files that exist below `root`.
+#[pyfunction]
+#[pyo3(signature = (info, root, *, exists, strict))]
+pub fn read_record(
+    py: Python<'_>,
+    info: PathBuf,
+    root: OsString,
+    exists: bool,
+    strict: bool,
+) -> PyResult<Py<PyAny>> {
+    answer(py, py.detach(|| distribution::record(&info, &root, exists, strict)))
+}
+
+/// Entry points of one metadata folder as (name, value, group), the standard's reading; NotImplemented if odd.
+#[pyfunction]
+pub fn read_entry_points(py: Python<'_>, info: PathBuf) -> PyResult<Py<PyAny>> {
+    answer(py, py.detach(|| distribution::entry_points(&info)))
+}
+
+/// (declared, names) of one distribution for `packages_distributions`; NotImplemented if odd.
+///
+/// `generation` 11, 12 or 13 says whose rules count, `suffixes` is `importlib.machinery.all_suffixes()`.
+#[pyfunction]
+#[pyo3(signature = (info, root, *, generation, suffixes, strict))]
+#[expect(clippy::needless_pass_by_value, reason = "PyO3 makes these from the arguments")]
+pub fn top_level(
+    py: Python<'_>,
+    info: PathBuf,
+    root: OsString,
+    generation: u8,
+    suffixes: Vec<String>,
+    strict: bool,
+) -> PyResult<Py<PyAny>> {
+    let found = py.detach(|| {
+        let suffixes: Vec<&str> = suffixes.iter().map(String::as_str).collect();
+        let rules = Rules { generation, suffixes: &suffixes, mended: !strict };
+        match distribution::top_level(&info, &root, rules) {
+            Answer::Known(top) => Answer::Known((top.declared, top.names)),
+            Answer::Odd => Answer::Odd,
+        }
+    });
+    answer(py, found)
+}
+
+/// The mended reading of a text: (name, value, group, line).
+#[pyfunction]
+pub fn parse_entry_points(text: &str) -> Vec<(String, String, String, u32)> {
+    crate::entry_points::parse(text)
+        .entries()
+        .map(|entry| (entry.name.to_owned(), entry.value.to_owned(), entry.group.to_owned(), entry.line))
+        .collect()
+}
+
+/// A project name in comparable form, as `Prepared.normalize` gives it.
+#[pyfunction]
+pub fn normalize(name: &str) -> String {
+    NormalizedName::new(name).as_str().to_owned()
+}

@@ -1,0 +1,39 @@
+//! The binding: converts and forwards. Nothing in the core knows of it.
+
+mod distribution;
+mod records;
+mod scanner;
+
+use pyo3::prelude::*;
+
+/// The Rust core of `vplug_rs`. Private: its names change without notice.
+#[pymodule(gil_used = false)]
+mod _core {
+    #[pymodule_export]
+    use super::distribution::{
+        message, normalize, parse_entry_points, read_entry_points, read_header, read_headers, read_record,
+        top_level,
+    };
+    #[pymodule_export]
+    use super::records::{Diagnostic, DistributionRow, build_info, diagnostic_codes};
+    #[pymodule_export]
+    use super::scanner::{Inventory, Scanner};
+}
+
+/// The answer that stands for "only the interpreter's own machinery can tell".
+fn odd(py: Python<'_>) -> PyResult<Py<PyAny>> {
+    Ok(py.NotImplemented())
+}
+
+/// An answer of the core as a Python object.
+fn answer<'py, T: IntoPyObject<'py>>(
+    py: Python<'py>,
+    answer: crate::distribution::Answer<T>,
+) -> PyResult<Py<PyAny>> {
+    match answer {
+        crate::distribution::Answer::Known(value) => {
+            Ok(value.into_pyobject(py).map_err(Into::into)?.into_any().unbind())
+        }
+        crate::distribution::Answer::Odd => odd(py),
+    }
+}

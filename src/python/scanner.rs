@@ -1,0 +1,230 @@
+//! `Scanner` and `Inventory`: discovery with the interpreter released.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyString, PyTuple};
+
+use super::records::{Diagnostic, DistributionRow};
+use super::{answer, odd};
+use crate::distribution::{self, Answer};
+use crate::scan::{self, Scanned, State, join};
+use crate::{findings, memo, standard};
+
+/// A memo of one process: scans paths and reuses what it has read where a file's stamp proves it unchanged.
+///
+/// Never stale. Safe to share between threads and after a fork: no lock is ever waited for.
+#[pyclass(frozen, module = "vplug_rs._core")]
+#[derive(Default)]
+pub struct Scanner {
+    memo: memo::Scanner,
+}
+
+#[pymethods]
+impl Scanner {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// Reads all of a path in one pass, in our own (mended) order.
+    fn scan(&self, py: Python<'_>, paths: Vec<OsString>) -> Inventory {
+        Inventory { found: py.detach(|| self.memo.scan(&paths)) }
+    }
+
+    /// The metadata folders of one distribution, in any spelling of its name, the one that counts first.
+    fn find(&self, py: Python<'_>, paths: Vec<OsString>, name: &str) -> Vec<PathBuf> {
+        py.detach(|| {
+            let found = self.memo.find(&paths, name);
+            found.iter().map(|(entry, folder)| join(&paths[*entry], folder)).collect()
+        })
+    }
+
+    /// The first value of a header field of one distribution, found as `find` does; NotImplemented if absent.
+    fn header(&self, py: Python<'_>, paths: Vec<OsString>, name: &str, field: &str) -> PyResult<Py<PyAny>> {
+        let found = py.detach(|| {
+            let found = self.memo.find(&paths, name);
+            let (entry, folder) = found.first()?;
+            Some(distribution::header(&join(&paths[*entry], folder), field, false))
+        });
+        match found {
+            Some(found) => answer(py, found),
+            None => odd(py),
+        }
+    }
+
+    /// Forgets everything. Never needed for right answers.
+    fn clear(&self) {
+        self.memo.clear();
+    }
+
+    /// Names of the metadata children of one path entry in the standard's order, of one project only if named.
+    #[pyo3(signature = (path, name=None))]
+    fn strict_list(&self, py: Python<'_>, path: OsString, name: Option<&str>) -> PyResult<Py<PyAny>> {
+        let found = py.detach(|| standard::list(&self.memo, &path, name));
+        answer(py, found.map_or(Answer::Odd, Answer::Known))
+    }
+
+    /// The path entry and child that the standard's `distribution(name)` finds; None if there is none.
+    fn strict_find(&self, py: Python<'_>, paths: Vec<OsString>, name: &str) -> PyResult<Py<PyAny>> {
+        match py.detach(|| standard::find(&self.memo, &paths, name)) {
+            standard::Found::At(entry, child) => {
+                answer(py, Answer::Known((paths[entry].clone(), child)))
+            }
+            standard::Found::Nowhere => Ok(py.None()),
+            standard::Found::Odd => odd(py),
+        }
+    }
+
+    /// `strict_find` and `read_header(strict=True)` in one; None for a missing field or distribution.
+    fn strict_header(
+        &self,
+        py: Python<'_>,
+        paths: Vec<OsString>,
+        name: &str,
+        field: &str,
+    ) -> PyResult<Py<PyAny>> {
+        let found = py.detach(|| match standard::find(&self.memo, &paths, name) {
+            standard::Found::At(entry, child) => {
+                distribution::header(&join(&paths[entry], &child), field, true)
+            }
+            standard::Found::Nowhere => Answer::Known(None),
+            standard::Found::Odd => Answer::Odd,
+        });
+        answer(py, found)
+    }
+
+    /// Entry points of the standard's unique distributions: (path entry, child, rows of (name, value, group)).
+    ///
+    /// Only distributions with a matching row; rows None: the file is odd. NotImplemented: step aside for the call.
+    #[pyo3(signature = (paths, group=None, name=None))]
+    fn strict_entry_points<'py>(
+        &self,
+        py: Python<'py>,
+        paths: Vec<OsString>,
+        group: Option<&str>,
+        name: Option<&str>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let inventory = py.detach(|| self.memo.scan(&paths));
+        let Some(found) = standard::entry_points(&inventory.entries, group, name) else {
+            return Ok(py.NotImplemented().into_bound(py));
+        };
+        let out = PyList::empty(py);
+        for matching in found {
+            let rows = match matching.points {
+                Some(points) => PyList::new(
+                    py,
+                    points.iter().map(|point| (point.name, point.value, point.group)),
+                )?
+                .into_any(),
+                None => py.None().into_bound(py),
+            };
+            let entry = inventory.entries[matching.entry].0.as_os_str();
+            out.append((entry, matching.info.folder_name.as_os_str(), rows))?;
+        }
+        Ok(out.into_any())
+    }
+}
+
+/// An immutable snapshot of one scan, in our own (mended) order.
+#[pyclass(frozen, module = "vplug_rs._core")]
+pub struct Inventory {
+    found: Arc<scan::Inventory>,
+}
+
+#[pymethods]
+impl Inventory {
+    /// The path strings that were scanned.
+    #[getter]
+    fn paths<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.found.entries.iter().map(|(path, _)| path.as_os_str()))
+    }
+
+    /// Path entries left to the interpreter's machinery: (number, path, reason).
+    #[getter]
+    fn deferred(&self) -> Vec<(usize, OsString, &'static str)> {
+        let entries = self.found.entries.iter().enumerate();
+        entries
+            .filter_map(|(number, (path, scanned))| match scanned {
+                Scanned::Deferred(deferral) => Some((number, path.clone(), deferral.word())),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Whether a path entry was left to the interpreter's machinery.
+    #[getter]
+    fn has_deferred(&self) -> bool {
+        self.found.entries.iter().any(|(_, scanned)| matches!(scanned, Scanned::Deferred(_)))
+    }
+
+    /// How many entry_points.txt could not be used as they are.
+    #[getter]
+    fn damaged(&self) -> usize {
+        self.found.damaged
+    }
+
+    /// A number that is the same for two snapshots only if they are the same.
+    #[getter]
+    fn identity(&self) -> usize {
+        Arc::as_ptr(&self.found).addr()
+    }
+
+    /// Every metadata folder, in order.
+    fn rows(&self) -> Vec<DistributionRow> {
+        let rows = self.found.rows.iter().enumerate();
+        rows.map(|(number, row)| DistributionRow::new(&self.found, number, row)).collect()
+    }
+
+    /// The live metadata folders below one path entry, or below all: (path, key).
+    #[pyo3(signature = (entry=None, *, all=true))]
+    fn folders(&self, entry: Option<usize>, all: bool) -> Vec<(PathBuf, String)> {
+        self.found
+            .rows
+            .iter()
+            .filter(|row| entry.is_none_or(|entry| entry == row.entry))
+            .filter(|row| row.state == State::Live || (all && row.state != State::Ignored))
+            .filter_map(|row| {
+                let key = self.found.info(row).key()?;
+                Some((self.found.path(row), key.as_str().to_owned()))
+            })
+            .collect()
+    }
+
+    /// The metadata folder of a row.
+    fn path_of(&self, row: usize) -> PyResult<PathBuf> {
+        self.found.rows.get(row).map(|row| self.found.path(row)).ok_or_else(|| {
+            pyo3::exceptions::PyIndexError::new_err(format!("no row {row} in this inventory"))
+        })
+    }
+
+    /// Entry points as (name, value, group, row, line): of one group, of one name, of live rows or of all.
+    #[pyo3(signature = (group=None, name=None, *, all=false))]
+    fn entry_points<'py>(
+        &self,
+        py: Python<'py>,
+        group: Option<&str>,
+        name: Option<&str>,
+        all: bool,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let mut rows = Vec::new();
+        // one string for the neighbours of a group, as they come
+        let mut last: Option<(&str, Bound<'py, PyString>)> = None;
+        self.found.entry_points(group, name, all, |row, point| {
+            let group = match &last {
+                Some((text, object)) if *text == point.group => object.clone(),
+                _ => PyString::new(py, point.group),
+            };
+            last = Some((point.group, group.clone()));
+            rows.push((point.name, point.value, group, row, point.line));
+        });
+        PyList::new(py, rows)
+    }
+
+    /// Everything that is wrong here.
+    fn diagnostics(&self, py: Python<'_>) -> Vec<Diagnostic> {
+        py.detach(|| findings::of(&self.found)).into_iter().map(Into::into).collect()
+    }
+}
