@@ -9,6 +9,8 @@ import pytest
 from interpreters import each_minor, linked_packages, located
 from strict_support import bench, plain_site, write
 
+pytestmark = pytest.mark.every_python
+
 # Defined in the children: everything that `install()` could change in a module, by identity.
 STATE = """
 import sys, types

@@ -10,6 +10,8 @@ import pytest
 from interpreters import MINORS, each_minor
 from strict_support import bench, plain_site
 
+pytestmark = pytest.mark.every_python
+
 SCRIPT = Path(__file__).with_name("strict_scenarios.py")
 Answers = dict[str, dict[str, Any]]
 
