@@ -72,6 +72,7 @@ lint-python: dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	MYPYPATH=benches/python $(BIN)/mypy benches
 	MYPYPATH=python $(BIN)/stubtest vplug_rs._core --mypy-config-file pyproject.toml --allowlist tools/stubtest_allowlist.txt
 	PYTHONPATH=python $(BIN)/lint-imports
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 
-import interpreters
 import pytest
+
+import interpreters
 
 
 def pytest_configure() -> None:
