@@ -46,7 +46,7 @@ def _entry(*expressions: str, codes: tuple[str, ...] = ()) -> Hostile:
     return Hostile(path=(*expressions, "'{here}/site'"), codes=codes)
 
 
-RECORDS = {
+RECORDS: dict[str, str | bytes] = {
     "parents": "../../bin/tool,,\n../up.py,,\n..,,\nsane.py/../../..,,\n",
     "absolute": "/etc/passwd,,\n//x,,\n/,,\n",
     "huge name": "x" * 5000 + "/" + "y" * 300 + ".py,,\n",
@@ -142,21 +142,31 @@ CASES: dict[str, Hostile] = {
     "info: link to itself": Hostile({"odd-1.0.dist-info": Link("odd-1.0.dist-info")}),
     "info: link to its own folder": Hostile({"odd-1.0.dist-info": Link("."), "up-1.0.dist-info": Link("..")}),
     "info: forty links deep": Hostile(
-        {"odd-1.0.dist-info": Link("l0"), **{f"l{i}": Link(f"l{i + 1}") for i in range(60)}, "l60": {"METADATA": "Name: odd\n"}}
+        {
+            "odd-1.0.dist-info": Link("l0"),
+            **{f"l{i}": Link(f"l{i + 1}") for i in range(60)},
+            "l60": {"METADATA": "Name: odd\n"},
+        }
     ),
     "info: text file": Hostile({"odd-1.0.dist-info": "Name: odd\n"}),
     "info: pipe": Hostile({"odd-1.0.dist-info": Fifo(), "even-1.0.egg-info": Fifo()}, blocks=True),
     "info: socket": Hostile({"odd-1.0.dist-info": Socket(), "even-1.0.egg-info": Socket()}),
     "info: endless device": Hostile({"even-1.0.egg-info": Link("/dev/zero")}, blocks=True),
-    "info: 100 MB file": Hostile({"even-1.0.egg-info": Sparse(HUGE, b"Name: even\nVersion: 1\n\n")}, codes=("metadata-too-large",), blocks=True),
+    "info: 100 MB file": Hostile(
+        {"even-1.0.egg-info": Sparse(HUGE, b"Name: even\nVersion: 1\n\n")}, codes=("metadata-too-large",), blocks=True
+    ),
     "info: empty folder": Hostile({"odd-1.0.dist-info": {}}, codes=("metadata-missing",)),
     # ---- entry_points.txt
     "points: cannot be read": Hostile(_info(entry_points_txt=Unreadable(POINTS)), codes=("entry-points-unreadable",)),
     "points: latin-1": Hostile(_info(entry_points_txt=LATIN), codes=("entry-points-not-utf8",)),
     "points: utf-16": Hostile(_info(entry_points_txt=POINTS.encode("utf-16")), codes=("entry-points-not-utf8",)),
     "points: NUL": Hostile(_info(entry_points_txt=b"[g]\n\x00\x00 = x\x00:y\n")),
-    "points: no equals sign": Hostile(_info(entry_points_txt="[g]\nword\n"), codes=("entry-points-line-without-equals",)),
-    "points: 100 MB of nothing": Hostile(_info(entry_points_txt=Sparse(HUGE, b"[g]\na = m:f\n")), codes=("entry-points-too-large",)),
+    "points: no equals sign": Hostile(
+        _info(entry_points_txt="[g]\nword\n"), codes=("entry-points-line-without-equals",)
+    ),
+    "points: 100 MB of nothing": Hostile(
+        _info(entry_points_txt=Sparse(HUGE, b"[g]\na = m:f\n")), codes=("entry-points-too-large",)
+    ),
     "points: a million comments": Hostile(_info(entry_points_txt="[g]\n" + "# c\n" * 1_000_000 + "a = m:f\n")),
     "points: a million bad lines": Hostile(
         _info(entry_points_txt="[g]\n" + "b\n" * 1_000_000), codes=("entry-points-line-without-equals",)
@@ -164,25 +174,36 @@ CASES: dict[str, Hostile] = {
     "points: a million groups": Hostile(_info(entry_points_txt="[g]\n[h]\n" * 500_000 + "a = m:f\n")),
     "points: one line of a megabyte": Hostile(_info(entry_points_txt="[g]\na = " + "m" * MIB + "\n")),
     "points: pipe": Hostile(_info(entry_points_txt=Fifo()), codes=("entry-points-not-a-file",), blocks=True),
-    "points: socket": Hostile(_info(entry_points_txt=Socket()), codes=("entry-points-not-a-file", "entry-points-unreadable")),
+    "points: socket": Hostile(
+        _info(entry_points_txt=Socket()), codes=("entry-points-not-a-file", "entry-points-unreadable")
+    ),
     "points: folder": Hostile(_info(entry_points_txt={})),
     "points: dangling link": Hostile(_info(entry_points_txt=Link("nowhere"))),
-    "points: link to itself": Hostile(_info(entry_points_txt=Link("entry_points.txt")), codes=("entry-points-unreadable",)),
-    "points: endless device": Hostile(_info(entry_points_txt=Link("/dev/zero")), codes=("entry-points-not-a-file",), blocks=True),
+    "points: link to itself": Hostile(
+        _info(entry_points_txt=Link("entry_points.txt")), codes=("entry-points-unreadable",)
+    ),
+    "points: endless device": Hostile(
+        _info(entry_points_txt=Link("/dev/zero")), codes=("entry-points-not-a-file",), blocks=True
+    ),
     "points: bad references": Hostile(
-        _info(entry_points_txt="[g]\na = not-a-module!!\nb =\n= c\n=\nd = a:b:c\ne = [x\n"), codes=("entry-points-bad-reference",)
+        _info(entry_points_txt="[g]\na = not-a-module!!\nb =\n= c\n=\nd = a:b:c\ne = [x\n"),
+        codes=("entry-points-bad-reference",),
     ),
     "points: strange line ends": Hostile(_info(entry_points_txt="[g]\x0b\x0ca = b\x85c = d\u2028e\x1cf = g\r\r\n")),
     # ---- METADATA
     "metadata: cannot be read": Hostile(_info(METADATA=Unreadable("Name: odd\n")), codes=("metadata-unreadable",)),
-    "metadata: latin-1": Hostile(_info(METADATA=b"Name: odd\nVersion: 1\nAuthor: " + LATIN + b"\n"), codes=("metadata-not-utf8",)),
+    "metadata: latin-1": Hostile(
+        _info(METADATA=b"Name: odd\nVersion: 1\nAuthor: " + LATIN + b"\n"), codes=("metadata-not-utf8",)
+    ),
     "metadata: latin-1 name": Hostile(_info(METADATA=b"Name: " + LATIN + b"\n"), codes=("metadata-not-utf8",)),
     "metadata: 0xff first": Hostile(_info(METADATA=b"\xff\xfe"), codes=("metadata-not-utf8",)),
     "metadata: NUL": Hostile(_info(METADATA=b"Name: o\x00dd\nVersion: \x00\n")),
     "metadata: empty": Hostile(_info(METADATA="")),
     "metadata: no colon anywhere": Hostile(_info(METADATA="word\n" * 10)),
     "metadata: continuation first": Hostile(_info(METADATA=" x: y\n\tz\nName: odd\n")),
-    "metadata: a million headers": Hostile(_info(METADATA="Name: odd\nVersion: 1\n" + "C: x\n" * 1_000_000), blocks=True),
+    "metadata: a million headers": Hostile(
+        _info(METADATA="Name: odd\nVersion: 1\n" + "C: x\n" * 1_000_000), blocks=True
+    ),
     "metadata: 100 MB": Hostile(
         _info(METADATA=Sparse(HUGE, b"Name: odd\nVersion: 1\n\n")), codes=("metadata-too-large",), blocks=True
     ),
@@ -192,7 +213,10 @@ CASES: dict[str, Hostile] = {
     "metadata: link to itself": Hostile(_info(METADATA=Link("METADATA")), codes=("metadata-unreadable",)),
     "metadata: endless device": Hostile(_info(METADATA=Link("/dev/zero")), blocks=True),
     "metadata: odd content type": Hostile(
-        _info(METADATA="Name: odd\nVersion: 1\nContent-Type: multipart/mixed; boundary=x\nContent-Transfer-Encoding: base64\n\n--x\n\nzz\n")
+        _info(
+            METADATA="Name: odd\nVersion: 1\nContent-Type: multipart/mixed; boundary=x\n"
+            "Content-Transfer-Encoding: base64\n\n--x\n\nzz\n"
+        )
     ),
     # ---- RECORD and its relatives
     "record: cannot be read": Hostile(_info(RECORD=Unreadable("a.py,,\n")), codes=("record-unreadable",)),
@@ -201,10 +225,15 @@ CASES: dict[str, Hostile] = {
     "record: folder": Hostile(_info(RECORD={})),
     "record: link to itself": Hostile(_info(RECORD=Link("RECORD")), codes=("record-unreadable",)),
     "record: endless device": Hostile(_info(RECORD=Link("/dev/zero")), blocks=True),
-    "record: 100 MB": Hostile(_info(RECORD=Sparse(HUGE, b"a.py,,\n")), codes=("record-too-large", "record-malformed"), blocks=True),
+    "record: 100 MB": Hostile(
+        _info(RECORD=Sparse(HUGE, b"a.py,,\n")), codes=("record-too-large", "record-malformed"), blocks=True
+    ),
     "record: a million lines": Hostile(_info(RECORD="a.py,,\n" * 1_000_000), blocks=True),  # genuine: minutes
     **{f"record: {what}": Hostile(_info(RECORD=text)) for what, text in RECORDS.items()},
-    **{f"sources: {what}": Hostile({"odd.egg-info": {"PKG-INFO": "Name: odd\n", "SOURCES.txt": text}}) for what, text in RECORDS.items()},
+    **{
+        f"sources: {what}": Hostile({"odd.egg-info": {"PKG-INFO": "Name: odd\n", "SOURCES.txt": text}})
+        for what, text in RECORDS.items()
+    },
     **{
         f"installed-files: {what}": Hostile({"odd.egg-info": {"PKG-INFO": "Name: odd\n", "installed-files.txt": text}})
         for what, text in RECORDS.items()
@@ -218,7 +247,8 @@ CASES: dict[str, Hostile] = {
         for what, (stem, codes) in FOLDER_NAMES.items()
     },
     **{
-        f"name without metadata: {what}": Hostile({stem: {"entry_points.txt": POINTS}}) for what, (stem, _) in FOLDER_NAMES.items()
+        f"name without metadata: {what}": Hostile({stem: {"entry_points.txt": POINTS}})
+        for what, (stem, _) in FOLDER_NAMES.items()
     },
     "name: questions": Hostile(names=("", "-", ".", "a/b", "a\0b", "..", "x" * 100_000, "\udce9", "\u0130")),
 }

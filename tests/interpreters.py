@@ -59,9 +59,7 @@ def _candidates() -> Iterator[str]:
 
 def _asked(executable: str) -> Interpreter | None:
     try:
-        done = subprocess.run(
-            [executable, "-I", "-c", _ASK], capture_output=True, text=True, timeout=60, check=False
-        )
+        done = subprocess.run([executable, "-I", "-c", _ASK], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
     parts = done.stdout.strip().split("|")

@@ -16,6 +16,7 @@ from interpreters import clean_environment
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
+    from typing import Self
 
 SERVE = Path(__file__).resolve().parent / "oracle" / "serve.py"
 GENUINE = ("importlib.metadata",)
@@ -101,10 +102,12 @@ class Server:
                 except BrokenPipeError:
                     continue
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
         self._errors.close()
 

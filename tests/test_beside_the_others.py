@@ -9,6 +9,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 import pytest
+
 from interpreters import clean_environment, import_root, linked_packages, located
 from sites import build, dist
 
@@ -23,7 +24,10 @@ MODULES = ("importlib.metadata", "importlib_metadata", "vplug_rs.metadata")
 def test_each_distribution_counts_once(order: tuple[str, ...], install: bool, tmp_path: Path) -> None:
     root = import_root(tmp_path / "root")
     linked_packages(root, [located(name) for name in ("importlib_metadata", "zipp")])
-    site = build(tmp_path / "site", {**dist("one", "1", "[g]\na = m:f\n", RECORD="one.py,,\n"), **dist("two", "2", "[g]\nb = m:f\n"), "one.py": ""})
+    site = build(
+        tmp_path / "site",
+        {**dist("one", "1", "[g]\na = m:f\n", RECORD="one.py,,\n"), **dist("two", "2", "[g]\nb = m:f\n"), "one.py": ""},
+    )
     code = f"""
         import importlib, sys
         if {install}:

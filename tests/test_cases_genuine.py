@@ -12,6 +12,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from interpreters import clean_environment, each_minor, import_root, linked_packages, located, need
 
 CASES = Path(__file__).resolve().parent / "cases"
@@ -34,7 +35,9 @@ def run_cases(minor: int, where: Path, **settings: str) -> dict[str, int]:
         timeout=120,
         check=False,
     )
-    counts = {kind: int(count) for count, kind in re.findall(r"(\d+) (passed|failed|xfailed|xpassed|errors?)", done.stdout)}
+    counts = {
+        kind: int(count) for count, kind in re.findall(r"(\d+) (passed|failed|xfailed|xpassed|errors?)", done.stdout)
+    }
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     return counts
 

@@ -14,13 +14,19 @@ LISTED = re.findall(r"^\| ([a-z0-9-]+) \|", PAGE, re.MULTILINE)
 
 def test_each_test_named_on_the_page_exists() -> None:
     named = set(re.findall(r"`(test_\w+)`", PAGE))
-    defined = {name for file in HERE.rglob("test_*.py") for name in re.findall(r"^ *def (test_\w+)\(", file.read_text(encoding="utf-8"), re.MULTILINE)}
+    defined = {
+        name
+        for file in HERE.rglob("test_*.py")
+        for name in re.findall(r"^ *def (test_\w+)\(", file.read_text(encoding="utf-8"), re.MULTILINE)
+    }
     assert len(named) > 15
     assert named <= defined, named - defined
 
 
 def test_each_entry_has_a_test_of_its_own() -> None:
-    rows = [line for line in PAGE.splitlines() if re.match(r"\| [a-z0-9-]+ \|", line) and not line.startswith("| entry")]
+    rows = [
+        line for line in PAGE.splitlines() if re.match(r"\| [a-z0-9-]+ \|", line) and not line.startswith("| entry")
+    ]
     assert len(rows) > 15
     without = [row for row in rows if "`test_" not in row.rpartition(" | ")[2]]
     assert not without

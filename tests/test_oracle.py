@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from interpreters import clean_environment, each_minor, need, running, shared_import_root
 from oracle.allowed import entry_for
 from servers import GENUINE, INSTALLED, Server
@@ -32,7 +33,18 @@ def compare(executable: str, where: Path, *arguments: str) -> list[dict[str, Any
     """Run oracle_compare.py; give its differences, having checked that it ran to its end."""
     kept = where / "differences.json"
     done = subprocess.run(
-        [executable, "-B", str(COMPARE), "--path", str(shared_import_root()), "--max", "40", "--json", str(kept), *arguments],
+        [
+            executable,
+            "-B",
+            str(COMPARE),
+            "--path",
+            str(shared_import_root()),
+            "--max",
+            "40",
+            "--json",
+            str(kept),
+            *arguments,
+        ],
         env=clean_environment(),
         capture_output=True,
         text=True,
@@ -70,16 +82,52 @@ def test_our_flavour_differs_only_as_documented(minor: int, tmp_path: Path) -> N
 
 # ---- small random sites, asked of two resident processes
 
+EXAMPLES = settings().max_examples  # of the chosen profile
+
 NAMES = st.text(alphabet="aA-_.~é", max_size=6)
-SUFFIXES = st.sampled_from([".dist-info", "-1.0.dist-info", "-2.dist-info", ".egg-info", "-1.0-py3.11.egg-info", ".Dist-Info", ".egg", ""])
+SUFFIXES = st.sampled_from(
+    [".dist-info", "-1.0.dist-info", "-2.dist-info", ".egg-info", "-1.0-py3.11.egg-info", ".Dist-Info", ".egg", ""]
+)
 LINES = st.sampled_from(
-    ["[g]", "[h]", " [ g ]", "[g", "a = m:f", "a=m.n:f.g [x,y]", "b = not-ok!!", "=", "a =", "# a = b", "", "  c = d  ", "word", "; a = b", "é = m:f"]
+    [
+        "[g]",
+        "[h]",
+        " [ g ]",
+        "[g",
+        "a = m:f",
+        "a=m.n:f.g [x,y]",
+        "b = not-ok!!",
+        "=",
+        "a =",
+        "# a = b",
+        "",
+        "  c = d  ",
+        "word",
+        "; a = b",
+        "é = m:f",
+    ]
 )
 POINTS = st.lists(LINES, max_size=6).map("\n".join)
 HEADERS = st.lists(
-    st.sampled_from(["Name: a", "Name: A.a", "Name: é", "Version: 1.0", "Version: 2", "Requires-Dist: b; extra == 'x'", "word", "", " more", "X:"]), max_size=5
+    st.sampled_from(
+        [
+            "Name: a",
+            "Name: A.a",
+            "Name: é",
+            "Version: 1.0",
+            "Version: 2",
+            "Requires-Dist: b; extra == 'x'",
+            "word",
+            "",
+            " more",
+            "X:",
+        ]
+    ),
+    max_size=5,
 ).map("\n".join)
-RECORDS = st.lists(st.sampled_from(["a.py,,", "p/q.py,sha256=x,3", "../b,,", "", '"c,d.so",,', "no", "a.b.py,,x"]), max_size=5).map("\n".join)
+RECORDS = st.lists(
+    st.sampled_from(["a.py,,", "p/q.py,sha256=x,3", "../b,,", "", '"c,d.so",,', "no", "a.b.py,,x"]), max_size=5
+).map("\n".join)
 LATIN = st.just(b"\xe9 = x\n")
 FOLDER = st.fixed_dictionaries(
     {},
@@ -93,7 +141,13 @@ FOLDER = st.fixed_dictionaries(
         "requires.txt": st.sampled_from(["six\n[x]\ny\n", ""]),
     },
 )
-NODE = st.one_of(FOLDER, FOLDER, FOLDER, HEADERS, st.sampled_from([Link("nowhere"), Link("."), Link("a-1.0.dist-info"), Link("../s0/a-1.0.dist-info")]))
+NODE = st.one_of(
+    FOLDER,
+    FOLDER,
+    FOLDER,
+    HEADERS,
+    st.sampled_from([Link("nowhere"), Link("."), Link("a-1.0.dist-info"), Link("../s0/a-1.0.dist-info")]),
+)
 SITE = st.dictionaries(st.tuples(NAMES, SUFFIXES).map("".join), NODE, max_size=6)
 EXTRA = st.sampled_from(["s0", "s0/", "./s0", "nowhere", "text", "link", "a-1.0.egg", "bundle.zip", "s0/../s1", ""])
 LIMIT = 250
@@ -116,12 +170,15 @@ def lay_out(where: Path, sites: list[dict[str, Node]], archived: dict[str, Any])
 @pytest.fixture(scope="module")
 def pair() -> Iterator[tuple[Server, Server]]:
     """Give two resident processes: the genuine module, and the genuine module after install()."""
-    with Server(running().executable, shared_import_root(), GENUINE) as genuine, Server(running().executable, shared_import_root(), INSTALLED) as installed:
+    with (
+        Server(running().executable, shared_import_root(), GENUINE) as genuine,
+        Server(running().executable, shared_import_root(), INSTALLED) as installed,
+    ):
         yield genuine, installed
 
 
 @needs_links
-@settings(max_examples=10 * settings.default.max_examples)
+@settings(max_examples=10 * EXAMPLES)
 @given(
     sites=st.lists(SITE, min_size=1, max_size=3),
     extra=st.lists(EXTRA, max_size=2),
@@ -130,7 +187,12 @@ def pair() -> Iterator[tuple[Server, Server]]:
     rounds=st.integers(1, 2),
 )
 def test_small_random_sites(
-    pair: tuple[Server, Server], sites: list[dict[str, Node]], extra: list[str], archived: dict[str, Any], names: list[str], rounds: int
+    pair: tuple[Server, Server],
+    sites: list[dict[str, Node]],
+    extra: list[str],
+    archived: dict[str, Any],
+    names: list[str],
+    rounds: int,
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         where = Path(folder)
@@ -146,9 +208,11 @@ STEPS = st.sampled_from(["rewrite", "add", "remove", "rename", "touch", "swap"])
 
 
 @needs_links
-@settings(max_examples=settings.default.max_examples)
+@settings(max_examples=EXAMPLES)
 @given(site=SITE, steps=st.lists(st.tuples(STEPS, FOLDER), min_size=1, max_size=5))
-def test_random_changes_between_questions(pair: tuple[Server, Server], site: dict[str, Node], steps: list[tuple[str, dict[str, Any]]]) -> None:
+def test_random_changes_between_questions(
+    pair: tuple[Server, Server], site: dict[str, Node], steps: list[tuple[str, dict[str, Any]]]
+) -> None:
     """After each change an installed process answers like a genuine one that knows nothing of before."""
     with tempfile.TemporaryDirectory() as folder:
         where = Path(folder)

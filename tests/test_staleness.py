@@ -1,9 +1,8 @@
-"""A resident process is never stale: asked before and after everything that changes an installation, in the order of
-what a cache could key on, it answers as a fresh interpreter does.
+"""A resident process is never stale: whatever changes an installation, it answers as a fresh interpreter does.
 
-Two residents are asked side by side, our flavour and the genuine module after install().  What they remember counts only
-once the files are older than two seconds, so before the changes that no directory shows they are asked, left alone for
-that long, and asked again.
+Two residents are asked side by side, our flavour and the genuine module after install().  What they remember counts
+only once the files are older than two seconds, so before the changes that no directory shows they are asked, left
+alone for that long, and asked again.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from interpreters import clean_environment, running, shared_import_root
 from servers import INSTALLED, OURS, Server
 from sites import wheel
@@ -74,7 +74,12 @@ class Bed:
         """Run an installer, without a network."""
         settings = {"PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "UV_OFFLINE": "1", "UV_NO_CACHE": "1"}
         done = subprocess.run(
-            command, env=clean_environment(**settings, SETUPTOOLS_USE_DISTUTILS="local"), cwd=cwd, capture_output=True, text=True, check=False
+            command,
+            env=clean_environment(**settings, SETUPTOOLS_USE_DISTUTILS="local"),
+            cwd=cwd,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
 
@@ -91,7 +96,9 @@ class Bed:
 
     def wheel(self, version: str, value: str) -> str:
         """Make a wheel of `stalea` of its own content."""
-        return str(wheel(self.where / f"wheel-{version}-{value[-3:]}", "stalea", version, points(value) if value else ""))
+        return str(
+            wheel(self.where / f"wheel-{version}-{value[-3:]}", "stalea", version, points(value) if value else "")
+        )
 
     @property
     def points(self) -> Path:
@@ -101,7 +108,9 @@ class Bed:
 
     def judge(self) -> tuple[list[str], list[Any], list[Any]]:
         """Ask a fresh interpreter of the environment."""
-        done = subprocess.run([self.python, "-c", FRESH], env=clean_environment(), cwd="/", check=True, capture_output=True, text=True)
+        done = subprocess.run(
+            [self.python, "-c", FRESH], env=clean_environment(), cwd="/", check=True, capture_output=True, text=True
+        )
         path, found, versions = json.loads(done.stdout)
         return path, found, versions
 
@@ -161,10 +170,16 @@ def test_pip(bed: Bed) -> None:
     bed.step("pip uninstall again", lambda: bed.pip("uninstall", "stalea"), changes=False)
 
 
-@pytest.mark.skipif(not Path(sys.executable).with_name("uv").exists(), reason="uv is not installed beside this interpreter")
+@pytest.mark.skipif(
+    not Path(sys.executable).with_name("uv").exists(), reason="uv is not installed beside this interpreter"
+)
 def test_uv(bed: Bed) -> None:
     bed.step("uv pip install", lambda: bed.uv("install", bed.wheel("1.0", "stalea:one")), settle=True)
-    bed.step("uv pip install --reinstall", lambda: bed.uv("install", "--reinstall", bed.wheel("1.0", "stalea:two")), settle=True)
+    bed.step(
+        "uv pip install --reinstall",
+        lambda: bed.uv("install", "--reinstall", bed.wheel("1.0", "stalea:two")),
+        settle=True,
+    )
     bed.step("uv pip install --upgrade", lambda: bed.uv("install", "--upgrade", bed.wheel("2.0", "stalea:six")))
     bed.step("uv pip uninstall", lambda: bed.uv("uninstall", "stalea"), settle=True)
 
@@ -173,15 +188,24 @@ def test_editable(bed: Bed) -> None:
     source = bed.where / "editable"
     (source / "src").mkdir(parents=True)
     (source / "backend.py").write_text(BACKEND.format(tests=str(Path(__file__).parent)), encoding="utf-8")
-    (source / "pyproject.toml").write_text('[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n', encoding="utf-8")
+    (source / "pyproject.toml").write_text(
+        '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n', encoding="utf-8"
+    )
     text = source / "points.txt"
     text.write_text(points("staleb:one"), encoding="utf-8")
     bed.step("pip install -e", lambda: bed.pip("install", "--no-build-isolation", "-e", str(source)))
-    bed.step("edit of an editable, not installed again", lambda: text.write_text(points("staleb:two"), encoding="utf-8"), changes=False)
+    bed.step(
+        "edit of an editable, not installed again",
+        lambda: text.write_text(points("staleb:two"), encoding="utf-8"),
+        changes=False,
+    )
     bed.step("pip install -e again", lambda: bed.pip("install", "--no-build-isolation", "-e", str(source)), settle=True)
     text.write_text(points("staleb:six"), encoding="utf-8")
     if Path(sys.executable).with_name("uv").exists():
-        bed.step("uv pip install -e again", lambda: bed.uv("install", "--no-build-isolation", "--reinstall", "-e", str(source)))
+        bed.step(
+            "uv pip install -e again",
+            lambda: bed.uv("install", "--no-build-isolation", "--reinstall", "-e", str(source)),
+        )
     bed.step("pip uninstall of an editable", lambda: bed.pip("uninstall", "staleb"))
 
 
@@ -246,8 +270,12 @@ def test_edits(installed: Bed) -> None:
     bed.step("edit in place, same size", in_place, settle=True)
     bed.step("edit by rename", rename, settle=True)
     bed.step("edit in place, mtime put back", keep_times, settle=True)
-    bed.step("removal of the file", lambda: bed.points.unlink(), settle=True)
-    bed.step("file added to an existing folder", lambda: bed.points.write_text(points("stalea:new"), encoding="utf-8"), settle=True)
+    bed.step("removal of the file", bed.points.unlink, settle=True)
+    bed.step(
+        "file added to an existing folder",
+        lambda: bed.points.write_text(points("stalea:new"), encoding="utf-8"),
+        settle=True,
+    )
     text = bed.points.with_name("METADATA").read_text(encoding="utf-8")
     bed.points.with_name("METADATA").write_text(text.replace("1.0", "1.5"), encoding="utf-8")
     bed.check("version edited in place")
@@ -273,7 +301,9 @@ def test_a_tree_replaced_with_its_times_restored(installed: Bed) -> None:
 
     def another() -> None:
         shutil.copytree(bed.points.parent, bed.site / "stalez-1.0.dist-info")
-        (bed.site / "stalez-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: stalez\nVersion: 1.0\n", encoding="utf-8")
+        (bed.site / "stalez-1.0.dist-info" / "METADATA").write_text(
+            "Metadata-Version: 2.1\nName: stalez\nVersion: 1.0\n", encoding="utf-8"
+        )
         os.utime(bed.site, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
 
     path, _, _ = bed.judge()

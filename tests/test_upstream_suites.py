@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from interpreters import clean_environment, each_minor, import_root, linked_packages, located, need
 
 RUNNER = Path(__file__).resolve().parent / "oracle" / "run_upstream_metadata_tests.py"
@@ -66,7 +67,16 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     where = tmp_path_factory.mktemp("sdist")
     options = ("--quiet", "--disable-pip-version-check", "--no-binary", ":all:", "--no-deps", "--retries", "1")
     fetched = subprocess.run(
-        [sys.executable, "-m", "pip", "download", *options, "--dest", str(where), f"importlib_metadata=={SDIST_RELEASE}"],
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            *options,
+            "--dest",
+            str(where),
+            f"importlib_metadata=={SDIST_RELEASE}",
+        ],
         capture_output=True,
         text=True,
         timeout=300,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
@@ -126,9 +126,7 @@ def test_invalidate_caches_makes_a_same_tick_install_visible(md: Any, lab: Lab) 
     assert names(md.entry_points(group="a08.x")) == ["after", "before"]
 
 
-@pytest.mark.case(
-    "A09", "ronaldoussoren/py2app#413, pdm-project/pdm#1586, python/importlib_metadata#108, #60"
-)
+@pytest.mark.case("A09", "ronaldoussoren/py2app#413, pdm-project/pdm#1586, python/importlib_metadata#108, #60")
 def test_plugins_inside_a_zip_are_found_and_load(md: Any, lab: Lab) -> None:
     bundle = lab.zip(
         "app.pyz",
@@ -152,24 +150,24 @@ def test_finders_on_the_meta_path_are_asked(md: Any, lab: Lab, monkeypatch: pyte
     import importlib.metadata as standard
 
     class Memory(standard.Distribution):
-        texts = {
+        texts: ClassVar[dict[str, str]] = {
             "METADATA": "Metadata-Version: 2.1\nName: in-memory\nVersion: 9\n",
             "entry_points.txt": "[a10.x]\nmemory = json:dumps\n",
         }
 
-        def read_text(self, filename):
+        def read_text(self, filename: str) -> str | None:
             return self.texts.get(filename)
 
-        def locate_file(self, path):
+        def locate_file(self, path: Any) -> Any:
             raise NotImplementedError
 
     class Finder:
         @classmethod
-        def find_spec(cls, *args, **kwargs):
+        def find_spec(cls, *_args: Any, **_kwargs: Any) -> None:
             return None
 
         @classmethod
-        def find_distributions(cls, context=None):
+        def find_distributions(cls, context: Any = None) -> Any:
             wanted = getattr(context, "name", None)
             if wanted in (None, "in-memory"):
                 yield Memory()

@@ -56,13 +56,13 @@ def obey_modes() -> None:
         raise OSError(ctypes.get_errno(), "capset")
 
 
-def ask(function: Callable[[], Any]) -> list[Any]:
-    """Call, and give the value or what was raised; a panic is told apart by its type's name."""
+def ask(function: Callable[..., Any], *arguments: Any) -> list[Any]:
+    """Call, and give the value or what was raised; a panic is told apart by its word."""
     try:
-        return ["ok", function()]
-    except Exception as exc:  # noqa: BLE001
+        return ["ok", function(*arguments)]
+    except Exception as exc:
         return ["raises", type(exc).__name__, str(exc)]
-    except BaseException as exc:  # noqa: BLE001
+    except BaseException as exc:
         return ["panics", type(exc).__name__, str(exc)]
 
 
@@ -73,21 +73,40 @@ def brief(text: Any) -> Any:
     return [len(text), hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()]
 
 
+def origin(point: Any) -> list[Any] | None:
+    """Name and version of the distribution that an entry point came with."""
+    return None if point.dist is None else [point.dist.name, point.dist.version]
+
+
 def points(found: Any) -> list[Any]:
     """Entry points as lists, with the distribution's name and version."""
     if isinstance(found, dict):  # by group, as up to Python 3.11
         found = [point for group in found.values() for point in group]
-    return [[brief(p.name), brief(p.value), brief(p.group), brief(repr(p)), None if p.dist is None else ask(lambda p=p: [p.dist.name, p.dist.version])] for p in found]
+    return [[brief(p.name), brief(p.value), brief(p.group), brief(repr(p)), ask(origin, p)] for p in found]
+
+
+def digest(path: Any) -> list[Any] | None:
+    """The hash that RECORD gives for a file."""
+    return path.hash and [path.hash.mode, path.hash.value]
+
+
+def size(path: Any) -> Any:
+    """The size that RECORD gives for a file."""
+    return path.size
+
+
+def located(path: Any) -> Any:
+    """Where a file lies."""
+    return brief(str(path.locate()))
 
 
 def files(found: Iterable[Any] | None) -> list[Any] | None:
-    """File lists with everything that hangs on each file."""
+    """The number of files, and of each (of the first hundred, when there are very many) everything that hangs on it."""
     if found is None:
         return None
-    rows: list[Any] = [len(list(found))]
-    for p in found if rows[0] < LONG else list(found)[:100]:
-        rows.append([brief(str(p)), ask(lambda p=p: p.hash and [p.hash.mode, p.hash.value]), ask(lambda p=p: p.size), ask(lambda p=p: brief(str(p.locate())))])
-    return rows
+    every = list(found)
+    looked_at = every if len(every) < LONG else every[:100]
+    return [len(every), *([brief(str(p)), ask(digest, p), ask(size, p), ask(located, p)] for p in looked_at)]
 
 
 def message(found: Any) -> list[Any]:
@@ -98,17 +117,32 @@ def message(found: Any) -> list[Any]:
     return [headers, ask(lambda: brief(str(found.get_payload()))), ask(lambda: brief(json.dumps(found.json)))]
 
 
+def name_of(d: Any) -> Any:
+    """The name that a distribution gives itself."""
+    return d.name
+
+
+def version_of(d: Any) -> Any:
+    """The version that a distribution gives itself."""
+    return d.version
+
+
+def text_of(d: Any, name: str) -> Any:
+    """A file of the metadata folder."""
+    return brief(d.read_text(name))
+
+
 def one(d: Any) -> list[Any]:
     """Everything that one distribution can be asked."""
     return [
         ask(lambda: str(d._path)),
-        ask(lambda: d.name),
-        ask(lambda: d.version),
+        ask(name_of, d),
+        ask(version_of, d),
         ask(lambda: message(d.metadata)),
         ask(lambda: points(d.entry_points)),
         ask(lambda: files(d.files)),
         ask(lambda: d.requires),
-        *(ask(lambda text=text: brief(d.read_text(text))) for text in TEXTS),
+        *(ask(text_of, d, text) for text in TEXTS),
         ask(lambda: str(d.locate_file("some/file.py"))),
         ask(lambda: d._normalized_name),
     ]
@@ -118,11 +152,11 @@ def answers(md: Any, names: list[str], *, short: bool) -> list[list[Any]]:
     """Ask all questions in a fixed order."""
     out: list[list[Any]] = []
 
-    def note(question: str, function: Callable[[], Any]) -> None:
-        out.append([question, ask(function)])
+    def note(question: str, function: Callable[..., Any], *arguments: Any) -> None:
+        out.append([question, ask(function, *arguments)])
 
     note("entry_points()", lambda: points(md.entry_points()))
-    note("distributions()", lambda: [[ask(lambda d=d: d.name), ask(lambda d=d: d.version)] for d in md.distributions()])
+    note("distributions()", lambda: [[ask(name_of, d), ask(version_of, d)] for d in md.distributions()])
     if short:
         return out
     note("entry_points(group='g')", lambda: points(md.entry_points(group="g")))
@@ -130,12 +164,13 @@ def answers(md: Any, names: list[str], *, short: bool) -> list[list[Any]]:
     note("each distribution", lambda: [one(d) for d in md.distributions()])
     note("packages_distributions()", lambda: list(dict(md.packages_distributions()).items()))
     for name in names:
-        note(f"version({name!r})", lambda name=name: md.version(name))
-        note(f"distribution({name!r})", lambda name=name: one(md.distribution(name)))
-        note(f"distributions(name={name!r})", lambda name=name: [str(d._path) for d in md.distributions(name=name)])
-        note(f"metadata({name!r})", lambda name=name: message(md.metadata(name)))
-        note(f"requires({name!r})", lambda name=name: md.requires(name))
-        note(f"files({name!r})", lambda name=name: files(md.files(name)))
+        shown = repr(name) if len(name) < 100 else f"a name of {len(name)}"
+        note(f"version({shown})", md.version, name)
+        note(f"distribution({shown})", lambda n: one(md.distribution(n)), name)
+        note(f"distributions(name={shown})", lambda n: [str(d._path) for d in md.distributions(name=n)], name)
+        note(f"metadata({shown})", lambda n: message(md.metadata(n)), name)
+        note(f"requires({shown})", md.requires, name)
+        note(f"files({shown})", lambda n: files(md.files(n)), name)
     note("entry_points() again", lambda: points(md.entry_points()))
     return out
 
@@ -165,7 +200,9 @@ def main() -> None:
         if ours is not None:
             found = ours.diagnostics()
             reply["count"] = len(found)
-            reply["diagnostics"] = [[d.code, d.severity, d.path, d.line, d.distribution, d.message, d.advice] for d in found[:LONG]]
+            reply["diagnostics"] = [
+                [d.code, d.severity, d.path, d.line, d.distribution, d.message, d.advice] for d in found[:LONG]
+            ]
         if request.get("cwd"):
             os.chdir("/")
         print(json.dumps(reply), flush=True)
