@@ -14,6 +14,7 @@ BENCH_STAMP := $(VENV)/.requirements-bench
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 # Warnings are errors only here, so that half-written code still builds.
 CLIPPY := cargo clippy --locked --all-targets
+BENCH := $(BIN)/python benches/python
 PYTEST_ARGS ?=
 
 export PYO3_PYTHON := $(BIN)/python
@@ -80,6 +81,25 @@ format: $(STAMP) ## rewrite the sources as `make lint` wants them
 	cargo fmt
 	$(BIN)/ruff check --fix-only --exit-zero .
 	$(BIN)/ruff format .
+
+bench: dev bench-setup ## every benchmark, half an hour and more on a quiet machine; writes the tables and the plot
+	$(BENCH)/startup.py
+	$(BENCH)/calls.py
+	$(BENCH)/importing.py
+	$(BENCH)/many.py
+	$(BENCH)/floor.py
+	$(BIN)/python -m pytest --benchmark-enable --benchmark-only benches/python/test_api_speed.py
+	cargo bench --locked
+
+bench-quick: dev bench-setup ## the same with few rounds: a look, not a figure
+	$(BENCH)/startup.py --quick
+	$(BENCH)/calls.py --quick
+	$(BENCH)/importing.py --quick
+	$(BENCH)/many.py --quick
+	$(BENCH)/floor.py --quick
+
+gate: dev ## system calls and instructions against the stored numbers; needs strace and valgrind
+	$(BIN)/python benches/gate.py
 
 lock: $(STAMP) ## renew the lock files
 	cargo update
