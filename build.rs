@@ -4,8 +4,7 @@
 //! with the static half of the same library. Where that half is missing the extension links as usual.
 #![expect(
     clippy::disallowed_methods,
-    clippy::print_stdout,
-    reason = "a build script talks to cargo through its environment and its output"
+    reason = "cargo tells a build script in its environment, and the compiler is asked"
 )]
 
 use std::env;
@@ -60,7 +59,9 @@ fn compiler() -> Result<PathBuf, String> {
 }
 
 fn find(compiler: &Path, library: &str) -> Result<(), String> {
-    let asked = Command::new(compiler).arg(format!("-print-file-name={library}")).output();
+    let asked = Command::new(compiler)
+        .arg(format!("-print-file-name={library}"))
+        .output();
     let answer = asked.map_err(|error| format!("{} does not start: {error}", compiler.display()))?;
     // The driver repeats the bare name when it has no such file.
     let path = PathBuf::from(String::from_utf8_lossy(&answer.stdout).trim());

@@ -1,5 +1,7 @@
 //! The layer rule of docs/architecture.md, read from the sources: a module names only modules of lower layers.
 
+#![expect(clippy::unwrap_used, reason = "a source that cannot be read fails the test")]
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,7 +50,10 @@ fn sources() -> Vec<Source> {
 
 fn without_comments(text: &str) -> String {
     // `//` inside a string literal cuts that line short, which can hide nothing: a path stands before no string.
-    text.lines().map(|line| line.split("//").next().unwrap_or("")).collect::<Vec<_>>().join("\n")
+    text.lines()
+        .map(|line| line.split("//").next().unwrap_or(""))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// The modules of the crate's root that a text names: `crate::name`, and each name of `crate::{…}`.
@@ -88,7 +93,9 @@ fn heads(list: &str) -> Vec<String> {
 }
 
 fn identifier(text: &str) -> Option<String> {
-    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_alphanumeric() && c != '_')
+        .unwrap_or(text.len());
     (end > 0).then(|| text[..end].to_owned())
 }
 
@@ -98,7 +105,8 @@ fn layer(module: &str) -> Option<usize> {
 
 #[test]
 fn the_reader_of_paths_sees_every_form() {
-    let code = "use crate::files::{Kind, Stamp};\nuse crate::{name, scan::{Row, x}, memo};\nlet a = crate::record::b();";
+    let code =
+        "use crate::files::{Kind, Stamp};\nuse crate::{name, scan::{Row, x}, memo};\nlet a = crate::record::b();";
     let expected = ["files", "memo", "name", "record", "scan"].map(String::from);
     assert_eq!(named(code), BTreeSet::from(expected));
     assert_eq!(named(&without_comments("// crate::memo\n")), BTreeSet::new());
@@ -138,7 +146,11 @@ fn modules_of_the_root_are_named_from_the_root() {
     for source in sources() {
         let is_root_file = source.path.parent().is_some_and(|folder| folder.ends_with("src"));
         let own = source.code.split("#[cfg(test)]").next().unwrap_or("");
-        assert!(!is_root_file || !own.contains("super::"), "{} says super::", source.path.display());
+        assert!(
+            !is_root_file || !own.contains("super::"),
+            "{} says super::",
+            source.path.display()
+        );
     }
 }
 
