@@ -131,27 +131,12 @@ pub fn list(folder: &Folder) -> Result<Vec<DistInfo>, Fault> {
 
 /// The name and form of a metadata child, by its suffix in any case.
 fn recognise(child: &OsStr, kind: Kind) -> Option<DistInfo> {
-    const LENGTH: usize = ".dist-info".len();
     let bytes = child.as_encoded_bytes();
-    let (stem, suffix) = bytes.split_at_checked(bytes.len().checked_sub(LENGTH)?)?;
-    let form = if suffix.eq_ignore_ascii_case(b".dist-info") {
-        Form::DistInfo
-    } else if suffix.eq_ignore_ascii_case(b".egg-info") {
-        Form::EggInfo
-    } else {
-        return recognise_egg(child, kind);
-    };
-    Some(describe(child, stem, suffix == b".dist-info" || suffix == b".egg-info", form, kind))
-}
-
-/// `.egg-info` is one byte shorter than `.dist-info`.
-fn recognise_egg(child: &OsStr, kind: Kind) -> Option<DistInfo> {
-    const LENGTH: usize = ".egg-info".len();
-    let bytes = child.as_encoded_bytes();
-    let (stem, suffix) = bytes.split_at_checked(bytes.len().checked_sub(LENGTH)?)?;
-    suffix
-        .eq_ignore_ascii_case(b".egg-info")
-        .then(|| describe(child, stem, suffix == b".egg-info", Form::EggInfo, kind))
+    [(".dist-info", Form::DistInfo), (".egg-info", Form::EggInfo)].into_iter().find_map(|(wanted, form)| {
+        let (stem, suffix) = bytes.split_at_checked(bytes.len().checked_sub(wanted.len())?)?;
+        let matches = suffix.eq_ignore_ascii_case(wanted.as_bytes());
+        matches.then(|| describe(child, stem, suffix == wanted.as_bytes(), form, kind))
+    })
 }
 
 fn describe(child: &OsStr, stem: &[u8], exact_suffix: bool, form: Form, kind: Kind) -> DistInfo {

@@ -200,9 +200,10 @@ impl Parsed {
 
 /// Whether nothing in the text can be read in two ways: ASCII without the rare separators.
 fn is_plain(text: &str) -> bool {
-    !text.bytes().fold(false, |odd, byte| {
-        odd | matches!(byte, 0x0b | 0x0c | 0x1c..=0x1f) | !byte.is_ascii()
-    })
+    let odd = text.bytes().fold(0_u8, |odd, byte| {
+        odd | u8::from(matches!(byte, 0x0b | 0x0c | 0x1c..=0x1f)) | (byte & 0x80)
+    });
+    odd == 0
 }
 
 #[derive(Default)]

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use memchr::{memchr, memchr2, memmem, memrchr};
+use memchr::{memchr, memchr_iter, memrchr};
 
 use crate::diagnostic::{Code, Fault, excerpt};
 use crate::python_text::{self, Line};
@@ -209,24 +209,68 @@ pub fn top_level(text: &str, rules: Rules<'_>, exists: impl FnMut(&str) -> bool)
         }
         return Some(names.finish());
     }
-    let mut known = Known::default();
+    // The folder of an earlier row, slash included: a path in it adds nothing any more.
+    let mut known = "";
     for line in python_text::plain_lines(text) {
-        if known.covers(line.text) {
+        let path = match sound_path(line.text) {
+            Some(path) => Cow::Borrowed(path),
+            None => match row(line.text) {
+                Ok(row) => row.path,
+                Err(reason) if rules.mended => match reason.rest() {
+                    Some(row) => row.path,
+                    None => continue,
+                },
+                Err(_) => return None,
+            },
+        };
+        if is_below(&path, known) || rules.generation <= 11 && is_no_source(&path) {
             continue;
         }
-        let path = match row(line.text) {
-            Ok(row) => row.path,
-            Err(reason) if rules.mended => match reason.rest() {
-                Some(row) => row.path,
-                None => continue,
-            },
-            Err(_) => return None,
-        };
-        if names.add(&path)? {
-            known.remember(line.text);
+        if names.add(&path)?
+            && let Cow::Borrowed(path) = path
+        {
+            known = folder(path);
         }
     }
     Some(names.finish())
+}
+
+/// The path of a row that is sound at first sight: no column begins with a quote, the size is short.
+fn sound_path(line: &str) -> Option<&str> {
+    let bytes = line.as_bytes();
+    if line.len() >= FIELD_LIMIT || matches!(bytes.first(), None | Some(b'"')) {
+        return None;
+    }
+    let Some(path_end) = memchr(b',', bytes) else {
+        return Some(line);
+    };
+    let rest = &bytes[path_end + 1..];
+    let hash_end = memchr(b',', rest).unwrap_or(rest.len());
+    let size = rest.get(hash_end + 1..).unwrap_or_default();
+    let sound = rest.first() != Some(&b'"') && size.len() < 19 && size.iter().all(u8::is_ascii_digit);
+    sound.then(|| &line[..path_end])
+}
+
+/// The first folder of a path, slash included; empty if it is not plain from the text.
+fn folder(path: &str) -> &str {
+    match memchr(b'/', path.as_bytes()) {
+        Some(at) if at > 0 && !path.starts_with('.') => &path[..=at],
+        _ => "",
+    }
+}
+
+/// Whether a path surely names something below this folder.
+fn is_below(path: &str, folder: &str) -> bool {
+    // After the slash may come another one, or a dot: whether anything follows those is not looked at.
+    !folder.is_empty()
+        && path
+            .strip_prefix(folder)
+            .is_some_and(|rest| !matches!(rest.as_bytes().first(), None | Some(b'/' | b'.')))
+}
+
+/// Whether a path surely has no suffix `.py`, whatever `pathlib` cuts off at its end.
+fn is_no_source(path: &str) -> bool {
+    !matches!(path.as_bytes().last(), None | Some(b'y' | b'/' | b'.'))
 }
 
 /// The same for a list of paths, such as SOURCES.txt gives.
@@ -240,50 +284,6 @@ pub fn top_level_of<'a>(
         names.add(path)?;
     }
     Some(names.finish())
-}
-
-/// The folder of the row before, whose name is known: its other rows need only be well formed.
-#[derive(Default)]
-struct Known<'a> {
-    folder: &'a [u8],
-}
-
-impl<'a> Known<'a> {
-    fn remember(&mut self, line: &'a str) {
-        let bytes = line.as_bytes();
-        // A quote or dot in front makes the folder's name something else than the text.
-        self.folder = match memchr2(b'/', b',', bytes) {
-            Some(at) if at > 0 && bytes[at] == b'/' && !b"\".".contains(&bytes[0]) => &bytes[..=at],
-            _ => &[],
-        };
-    }
-
-    /// Whether the line is a sound row for a file in that folder that can add nothing.
-    fn covers(&self, line: &str) -> bool {
-        let Some(rest) = line.as_bytes().strip_prefix(self.folder) else {
-            return false;
-        };
-        if self.folder.is_empty() || line.len() >= FIELD_LIMIT {
-            return false;
-        }
-        // `.py` files decide in generation 11, but the folder's name is in the set already.
-        if matches!(rest.first(), None | Some(b'/' | b'.' | b',')) {
-            return false;
-        }
-        let Some(size_at) = memrchr(b',', rest) else {
-            return true;
-        };
-        let size = &rest[size_at + 1..];
-        let Some(hash_at) = memchr(b',', &rest[..size_at]) else {
-            // Two columns; the second is a hash, and a quote may begin it.
-            return size.first() != Some(&b'"');
-        };
-        // A size too long for a number is no concern of a `u64` only; leave it to the row reader.
-        size.len() < 19
-            && size.iter().all(u8::is_ascii_digit)
-            && rest.get(hash_at + 1) != Some(&b'"')
-            && memchr(b',', &rest[hash_at + 1..size_at]).is_none()
-    }
 }
 
 /// The set in the making.
@@ -368,15 +368,14 @@ fn is_py(name: &str) -> bool {
 /// The text of `PurePosixPath(path)`: no empty and no `.` component, `.` for nothing at all.
 pub fn pure_path(path: &str) -> Cow<'_, str> {
     let bytes = path.as_bytes();
-    let odd = bytes.is_empty()
-        || bytes[0] == b'/'
-        || bytes.ends_with(b"/")
-        || bytes.ends_with(b"/.")
-        || bytes.starts_with(b"./")
-        || path == "."
-        || memmem::find(bytes, b"//").is_some()
-        || memmem::find(bytes, b"/./").is_some();
-    if !odd {
+    let ends = memchr_iter(b'/', bytes).chain([bytes.len()]);
+    let mut start = 0;
+    let pure = ends.into_iter().all(|end| {
+        let part = &bytes[start..end];
+        start = end + 1;
+        !matches!(part, b"" | b".")
+    });
+    if pure {
         return Cow::Borrowed(path);
     }
     let root = match path.len() - path.trim_start_matches('/').len() {

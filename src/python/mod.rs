@@ -4,6 +4,7 @@ mod distribution;
 mod records;
 mod scanner;
 
+use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 
 /// The Rust core of `vplug_rs`. Private: its names change without notice.
@@ -32,7 +33,7 @@ fn answer<'py, T: IntoPyObject<'py>>(
 ) -> PyResult<Py<PyAny>> {
     match answer {
         crate::distribution::Answer::Known(value) => {
-            Ok(value.into_pyobject(py).map_err(Into::into)?.into_any().unbind())
+            value.into_py_any(py)
         }
         crate::distribution::Answer::Odd => odd(py),
     }
