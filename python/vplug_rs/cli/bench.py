@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """
     parser.epilog = EPILOG
     parser.add_argument("--json", action="store_true", help="print one JSON object; times are in nanoseconds")
-    parser.add_argument("--rounds", type=_rounds, default=20, metavar="N", help="processes of each kind (default: 20)")
+    parser.add_argument("--rounds", type=whole_number, default=20, metavar="N", help="processes of each kind (default: 20)")
     parser.add_argument("--group", metavar="G", help="ask for this group instead of for all")
 
 
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
     return _compare(answers)
 
 
-def _rounds(text: str) -> int:
+def whole_number(text: str) -> int:
     number = int(text)
     if number < 1:
         raise ValueError(text)

@@ -1,0 +1,231 @@
+"""`vplug doctor`: each finding with its place and advice, silence on a healthy site."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import interpreters
+import pytest
+from cli_lab import CommandLab, lab
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any
+
+__all__ = ["lab"]
+
+
+@pytest.fixture
+def damaged(lab: CommandLab) -> Path:
+    """Build the site of XA15."""
+    site = lab.site()
+    (site / ".dist-info").mkdir()
+    lab.plugin(site, "~old", module=False)
+    lab.plugin(site, "dup", version="2.0")
+    (site / "dup-1.0.dist-info").mkdir()
+    lab.plugin(site, "equals", "[demo.plugins]\nfine = equals_mod:run\nno equals sign\n")
+    lab.plugin(site, "latin", b"[demo.plugins]\nlatin = latin_mod:\xe9\n")
+    lab.plugin(site, "mark", b"\xef\xbb\xbf[demo.plugins]\nmark = mark_mod:run\n")
+    lab.plugin(site, "ghost", module=False)
+    lab.plugin(site, "pair_a", "[demo.plugins]\npair = pair_a_mod:run\n")
+    lab.plugin(site, "pair_b", "[demo.plugins]\npair = pair_b_mod:run\n")
+    return site
+
+
+EIGHT = {
+    "folder-nameless": (".dist-info", None),
+    "folder-interrupted-uninstall": ("~old-1.0.dist-info", None),
+    "distribution-leftover": ("dup-1.0.dist-info", None),
+    "entry-points-line-without-equals": ("equals-1.0.dist-info/entry_points.txt", 3),
+    "entry-points-not-utf8": ("latin-1.0.dist-info/entry_points.txt", 2),
+    "entry-points-byte-order-mark": ("mark-1.0.dist-info/entry_points.txt", 1),
+    "module-missing": ("ghost-1.0.dist-info/entry_points.txt", 2),
+    "entry-point-name-collision": ("pair_b-1.0.dist-info/entry_points.txt", 2),
+}
+
+
+def test_xa15_eight_findings_as_json(lab: CommandLab, damaged: Path) -> None:
+    document = lab.json(damaged, "doctor", status=1)
+    found = {finding["code"]: finding for finding in document["findings"]}
+    assert sorted(finding["code"] for finding in document["findings"]) == sorted(EIGHT)
+    for code, (child, _) in EIGHT.items():
+        assert found[code]["path"] == str(damaged / child), code
+        assert found[code]["severity"] in {"error", "warning", "note"}
+        assert found[code]["message"]
+        assert found[code]["advice"]
+    lines = {code: finding["line"] for code, finding in found.items()}
+    assert {code: line for code, line in lines.items() if line is not None} == {
+        code: line for code, (_, line) in EIGHT.items() if lines[code] is not None
+    }
+    for code in ("entry-points-line-without-equals", "module-missing", "entry-point-name-collision"):
+        assert lines[code] == EIGHT[code][1]
+    assert sum(document["counts"].values()) == 8
+
+
+def test_xa15_eight_findings_as_text(lab: CommandLab, damaged: Path) -> None:
+    done = lab.run(damaged, "doctor")
+    assert (done.returncode, done.stderr) == (1, "")
+    blocks = done.stdout.rstrip("\n").split("\n\n")
+    assert len(blocks) == 9
+    for block in blocks[:-1]:
+        what, where, *hint = block.split("\n")
+        assert what.startswith(("error[", "warning[", "note["))
+        assert where.startswith(f"  --> {damaged}")
+        assert len(hint) == 1
+        assert hint[0].startswith("hint: ")
+    assert blocks[-1].startswith("8 distributions: ")
+
+
+def test_xa15_healthy(lab: CommandLab) -> None:
+    site = lab.site()
+    lab.plugin(site, "one")
+    lab.plugin(site, "two")
+    done = lab.run(site, "doctor")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "2 distributions, no findings\n", "")
+    assert lab.json(site, "doctor") == {
+        "schema": 1,
+        "kind": "doctor",
+        "distributions": 2,
+        "counts": {"error": 0, "warning": 0, "note": 0},
+        "findings": [],
+    }
+
+
+def codes(document: Any) -> list[tuple[str, str, int | None]]:
+    return [(finding["code"], finding["path"], finding["line"]) for finding in document["findings"]]
+
+
+def test_two_versions_in_one_folder(lab: CommandLab) -> None:
+    site = lab.site()
+    old = lab.plugin(site, "acme", version="1.0")
+    lab.plugin(site, "acme", version="2.0")
+    assert codes(lab.json(site, "doctor", status=1)) == [("distribution-two-versions", str(old), None)]
+
+
+def test_a_shadowed_copy_is_a_note(lab: CommandLab) -> None:
+    first, second = lab.site("first"), lab.site("second")
+    lab.plugin(first, "acme", version="2.0")
+    old = lab.plugin(second, "acme", version="1.0")
+    assert codes(lab.json([first, second], "doctor")) == [("distribution-shadowed", str(old), None)]
+
+
+def test_a_submodule_that_is_missing(lab: CommandLab) -> None:
+    site = lab.site()
+    info = lab.plugin(site, "acme", "[demo.plugins]\na = pack.here:run\nb = pack.gone:run\nc = space.sub.mod:run\n")
+    (site / "pack").mkdir()
+    (site / "pack" / "__init__.py").write_text("raise SystemExit\n")
+    (site / "pack" / "here.py").write_text("raise SystemExit\n")
+    (site / "space" / "sub").mkdir(parents=True)
+    (site / "space" / "sub" / "mod.py").write_text("raise SystemExit\n")
+    assert codes(lab.json(site, "doctor", status=1)) == [("module-missing", str(info / "entry_points.txt"), 3)]
+
+
+def test_a_package_that_makes_its_submodules_at_import_cannot_be_checked(lab: CommandLab) -> None:
+    site = lab.site()
+    info = lab.plugin(site, "acme", "[demo.plugins]\na = pack.gone:run\n")
+    (site / "pack").mkdir()
+    (site / "pack" / "__init__.py").write_text("__path__.append('elsewhere')\n")
+    assert codes(lab.json(site, "doctor")) == [("module-unchecked", str(info / "entry_points.txt"), 2)]
+
+
+def test_an_editable_install_whose_folder_is_gone(lab: CommandLab) -> None:
+    site = lab.site()
+    info = lab.plugin(site, "acme")
+    folder = lab.site("my project")
+    url = {"url": folder.as_uri(), "dir_info": {"editable": True}}
+    (info / "direct_url.json").write_text(json.dumps(url))
+    assert codes(lab.json(site, "doctor")) == []
+    folder.rmdir()
+    document = lab.json(site, "doctor", status=1)
+    assert codes(document) == [("editable-stale", str(info / "direct_url.json"), None)]
+    assert str(folder) in document["findings"][0]["message"]
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"url": 3, "dir_info": {"editable": true}}', '"editable"'])
+def test_an_odd_direct_url_is_left_alone(lab: CommandLab, text: str) -> None:
+    site = lab.site()
+    info = lab.plugin(site, "acme")
+    (info / "direct_url.json").write_text(text)
+    assert codes(lab.json(site, "doctor")) == []
+
+
+def test_an_egg_link(lab: CommandLab) -> None:
+    site = lab.site()
+    target = lab.site("project")
+    link = site / "acme.egg-link"
+    link.write_text(f"{target}\n.")
+    assert codes(lab.json(site, "doctor")) == [("egg-link", str(link), 1)]
+    target.rmdir()
+    assert codes(lab.json(site, "doctor", status=1)) == [("editable-stale", str(link), 1)]
+
+
+def test_an_editable_finder(lab: CommandLab) -> None:
+    """Its table is read, the finder is not run: it provides `pack` and promises `lost`."""
+    site = lab.site()
+    source = lab.site("source")
+    (source / "pack").mkdir()
+    (source / "pack" / "__init__.py").write_text("raise SystemExit\n")
+    (source / "pack" / "sub.py").write_text("raise SystemExit\n")
+    finder = site / "__editable___acme_1_0_finder.py"
+    mapping = {"pack": str(source / "pack"), "lost": str(source / "lost")}
+    finder.write_text(f"raise SystemExit\nMAPPING: dict[str, str] = {mapping!r}\nNAMESPACES: dict = {{}}\n")
+    lab.plugin(site, "acme", "[demo.plugins]\na = pack.sub:run\n")
+    assert codes(lab.json(site, "doctor", status=1)) == [("editable-stale", str(finder), 2)]
+
+
+def test_pth_files(lab: CommandLab) -> None:
+    """In a real environment, since Python obeys .pth files in site directories only."""
+    prefix = lab.root / "environment"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", prefix], check=True, timeout=60)
+    python = prefix / ("Scripts" if sys.platform == "win32" else "bin") / "python"
+    ask = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    site = subprocess.run(ask, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
+    folder = lab.root / "environment" / site
+    info = lab.plugin(folder, "owner", "")
+    (info / "RECORD").write_text("owned.pth,sha256=abc,40\nowner-1.0.dist-info/RECORD,,\n")
+    (folder / "owned.pth").write_text("# comment\nimport sys; sys.path_marker = 1\n")
+    (folder / "stray.pth").write_text("import sys\n/nonexistent/folder\n\n.\n")
+    done = subprocess.run(
+        [python, "-P", "-m", "vplug_rs", "doctor", "--json"],
+        env=interpreters.clean_environment(PYTHONPATH=str(lab.package)),
+        capture_output=True, text=True, timeout=60, check=False,
+    )
+    document = json.loads(done.stdout)
+    found = {(f["code"], f["path"], f["line"]): f for f in document["findings"] if f["code"].startswith("pth-")}
+    assert set(found) == {
+        ("pth-executes-code", str(folder / "owned.pth"), 2),
+        ("pth-executes-code", str(folder / "stray.pth"), 1),
+        ("pth-folder-missing", str(folder / "stray.pth"), 2),
+    }
+    assert found["pth-executes-code", str(folder / "owned.pth"), 2]["distribution"] == "owner"
+    assert found["pth-executes-code", str(folder / "stray.pth"), 1]["distribution"] is None
+    assert done.returncode == 1
+
+
+def test_a_read_only_site(lab: CommandLab) -> None:
+    site = lab.site()
+    lab.plugin(site, "acme")
+    before = sorted(path.name for path in site.rglob("*"))
+    site.chmod(0o555)
+    for words in (("list",), ("why", "acme"), ("doctor",)):
+        assert lab.run(site, *words).returncode == 0
+    assert sorted(path.name for path in site.rglob("*")) == before
+
+
+def test_things_that_are_no_files(lab: CommandLab) -> None:
+    """A FIFO would wait for ever; a folder in place of a file must not end the command."""
+    import os
+
+    site = lab.site()
+    info = lab.plugin(site, "acme")
+    (info / "direct_url.json").mkdir()
+    (info / "RECORD").mkdir()
+    (site / "odd.egg-link").mkdir()
+    (site / "__editable___odd_finder.py").mkdir()
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(site / "pipe.egg-link")
+    document = lab.json(site, "doctor", status=1)
+    assert {finding["code"] for finding in document["findings"]} == {"editable-stale"}

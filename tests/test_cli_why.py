@@ -1,0 +1,212 @@
+"""`vplug why`: one test for each thing that can be the matter with a name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cli_lab import CommandLab, lab
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["lab"]
+
+
+def egg_info(site: Path, name: str, version: str) -> Path:
+    info = site / f"{name}.egg-info"
+    info.mkdir()
+    (info / "PKG-INFO").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    return info
+
+
+def test_live(lab: CommandLab) -> None:
+    site = lab.site()
+    info = lab.plugin(site, "acme")
+    done = lab.run(site, "why", "acme")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (
+        "`acme` is live: entry point 1 of 1 in group `demo.plugins`\n"
+        "  value         acme_mod:run\n"
+        f"  module        {site / 'acme_mod.py'}\n"
+        f"  declared in   {info / 'entry_points.txt'}:2\n"
+        "  distribution  acme 1.0\n"
+    )
+
+
+def test_live_as_json(lab: CommandLab) -> None:
+    site = lab.site()
+    info = lab.plugin(site, "acme")
+    document = lab.json(site, "why", "acme")
+    assert list(document) == [
+        "schema", "kind", "name", "group", "status", "entry_points", "distributions", "damaged", "suggestions",
+    ]
+    assert document["status"] == "live"
+    (case,) = document["entry_points"]
+    assert case["path"] == str(info)
+    assert case["module"] == {"name": "acme_mod", "state": "found", "path": str(site / "acme_mod.py"), "detail": None}
+    assert (case["hidden_by"], case["twins"], case["rivals"], case["findings"]) == (None, [], [], [])
+
+
+def test_xa13_shadowed(lab: CommandLab) -> None:
+    first, site = lab.site("first"), lab.site("site")
+    winner = egg_info(first, "acme", "1.4")
+    loser = lab.plugin(site, "acme", version="2.0")
+    done = lab.run([first, site], "why", "acme")
+    assert done.returncode == 1
+    assert done.stderr == ""
+    assert done.stdout == (
+        "`acme` is hidden: entry point of group `demo.plugins` in a copy of `acme` that is not the first\n"
+        "  value        acme_mod:run\n"
+        f"  declared in  {loser / 'entry_points.txt'}:2\n"
+        f"  hidden       acme 2.0 in `{loser}`\n"
+        f"  by           acme 1.4 in `{winner}`, which has no such entry point\n"
+        f"hint: if `acme` 2.0 is the one you want, delete `{winner}`\n"
+    )
+
+
+def test_xa13_shadowed_as_json(lab: CommandLab) -> None:
+    first, site = lab.site("first"), lab.site("site")
+    winner = egg_info(first, "acme", "1.4")
+    lab.plugin(site, "acme", version="2.0")
+    document = lab.json([first, site], "why", "acme", status=1)
+    assert document["status"] == "hidden"
+    (case,) = document["entry_points"]
+    assert (case["version"], case["state"], case["order"]) == ("2.0", "shadowed", None)
+    assert case["hidden_by"] == {
+        "distribution": "acme",
+        "version": "1.4",
+        "path": str(winner),
+        "path_entry": str(first),
+        "state": "live",
+    }
+
+
+def test_live_but_a_second_copy_is_hidden_behind_it(lab: CommandLab) -> None:
+    first, second = lab.site("first"), lab.site("second")
+    lab.plugin(first, "acme", version="2.0")
+    old = lab.plugin(second, "acme", version="1.0")
+    done = lab.run([first, second], "why", "acme")
+    assert done.returncode == 0
+    assert "is live: entry point 1 of 1" in done.stdout
+    assert f"  hides         acme 1.0 in `{old}`\n" in done.stdout
+    assert f"hint: if `acme` 2.0 is the one you want, delete `{old}`\n" in done.stdout
+
+
+def test_the_module_is_missing(lab: CommandLab) -> None:
+    site = lab.site()
+    lab.plugin(site, "acme", module=False)
+    done = lab.run(site, "why", "acme")
+    assert done.returncode == 1
+    assert "`acme` is listed, but its module does not exist" in done.stdout
+    assert "there is no module `acme_mod`" in done.stdout
+    assert lab.json(site, "why", "acme", status=1)["status"] == "missing-module"
+
+
+def test_a_line_that_cannot_be_read(lab: CommandLab) -> None:
+    site = lab.site()
+    info = lab.plugin(site, "acme", "[demo.plugins]\nfine = acme_mod:run\nbroken acme_mod:run\n")
+    done = lab.run(site, "why", "broken")
+    assert done.returncode == 1
+    assert "`broken` is damaged: its declaration cannot be read" in done.stdout
+    assert f"{info / 'entry_points.txt'}:3" in done.stdout
+    assert "hint: " in done.stdout
+    assert lab.run(site, "why", "fine").returncode == 0
+
+
+def test_a_file_that_cannot_be_read(lab: CommandLab) -> None:
+    site = lab.site()
+    info = lab.plugin(site, "acme", b"[demo.plugins]\nlatin = acme_mod:run\nx = acme_mod:\xe9\n")
+    document = lab.json(site, "why", "latin", status=1)
+    assert document["status"] == "damaged"
+    assert [finding["path"] for finding in document["damaged"]] == [str(info / "entry_points.txt")]
+
+
+def test_a_value_that_is_no_reference(lab: CommandLab) -> None:
+    site = lab.site()
+    lab.plugin(site, "acme", "[demo.plugins]\nacme = not a reference\n")
+    done = lab.run(site, "why", "acme")
+    assert done.returncode == 1
+    assert "is listed, but cannot be loaded" in done.stdout
+
+
+def test_claimed_twice(lab: CommandLab) -> None:
+    site = lab.site()
+    lab.plugin(site, "acme", "[demo.plugins]\nshared = acme_mod:run\n")
+    lab.plugin(site, "beta", "[demo.plugins]\nshared = beta_mod:run\n")
+    done = lab.run(site, "why", "shared")
+    assert done.returncode == 1
+    assert done.stdout.count("`shared` is claimed by more than one distribution") == 2
+    assert "hint: uninstall `acme` or `beta`" in done.stdout
+    assert lab.json(site, "why", "shared", status=1)["status"] == "ambiguous"
+
+
+def test_a_near_miss(lab: CommandLab) -> None:
+    site = lab.site()
+    lab.plugin(site, "acme")
+    done = lab.run(site, "why", "Acmee")
+    assert done.returncode == 3
+    assert "`Acmee` is not here" in done.stdout
+    assert "hint: did you mean `acme`, an entry point of group `demo.plugins`?" in done.stdout
+
+
+def test_nothing_like_it(lab: CommandLab) -> None:
+    site = lab.site()
+    lab.plugin(site, "acme")
+    done = lab.run(site, "why", "zzzzzz")
+    assert done.returncode == 3
+    assert "did you mean" not in done.stdout
+    assert "another Python" in done.stdout
+
+
+def test_in_another_group(lab: CommandLab) -> None:
+    site = lab.site()
+    lab.plugin(site, "acme")
+    done = lab.run(site, "why", "acme", "--group", "other")
+    assert done.returncode == 3
+    assert "hint: it is an entry point of group `demo.plugins`" in done.stdout
+    assert lab.run(site, "why", "acme", "--group", "demo.plugins").returncode == 0
+
+
+def test_the_name_of_a_group(lab: CommandLab) -> None:
+    site = lab.site()
+    lab.plugin(site, "acme")
+    done = lab.run(site, "why", "demo.plugins")
+    assert done.returncode == 3
+    assert "hint: `vplug list demo.plugins` shows that group" in done.stdout
+
+
+def test_a_distribution_in_another_spelling(lab: CommandLab) -> None:
+    site = lab.site()
+    info = lab.plugin(site, "Acme_Tools", "[demo.plugins]\nrun = Acme_Tools_mod:run\n")
+    done = lab.run(site, "why", "acme.tools")
+    assert done.returncode == 0
+    assert done.stdout == (
+        "`Acme_Tools` is an installed distribution, version 1.0\n"
+        f"  metadata      {info}\n"
+        "  entry points  run = Acme_Tools_mod:run  (demo.plugins)\n"
+    )
+
+
+def test_a_distribution_with_a_damaged_file(lab: CommandLab) -> None:
+    site = lab.site()
+    info = lab.plugin(site, "acme", "[demo.plugins]\none = acme_mod:run\nbroken\n")
+    done = lab.run(site, "why", "acme")
+    assert done.returncode == 1
+    assert "`acme` 1.0 is damaged" in done.stdout
+    assert f"({info / 'entry_points.txt'}:3)" in done.stdout
+
+
+def test_only_remains(lab: CommandLab) -> None:
+    site = lab.site()
+    info = lab.plugin(site, "acme")
+    (info / "METADATA").unlink()
+    (info / "entry_points.txt").unlink()
+    done = lab.run(site, "why", "acme")
+    assert done.returncode == 1
+    assert str(info) in done.stdout
+
+
+def test_an_empty_name_is_simply_absent(lab: CommandLab) -> None:
+    site = lab.site()
+    lab.plugin(site, "acme")
+    assert lab.run(site, "why", "").returncode == 3
