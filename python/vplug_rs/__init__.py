@@ -1,0 +1,68 @@
+"""Plugin discovery that starts as fast as the file system allows and is never stale.
+
+    import vplug_rs
+    vplug_rs.entry_points(group="console_scripts")
+
+`vplug_rs.metadata` is the drop-in for `importlib.metadata`; this package re-exports all of it but `metadata()`,
+whose name is the module's. `install()` accelerates the genuine `importlib.metadata` in place.
+"""
+
+from vplug_rs import _core
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from vplug_rs._core import Diagnostic as Diagnostic
+    from vplug_rs.importlib_patch import install as install
+    from vplug_rs.metadata import (
+        Distribution as Distribution,
+        EntryPoint as EntryPoint,
+        EntryPoints as EntryPoints,
+        PackageNotFoundError as PackageNotFoundError,
+        diagnostics as diagnostics,
+        distribution as distribution,
+        distributions as distributions,
+        entry_points as entry_points,
+        files as files,
+        invalidate_caches as invalidate_caches,
+        packages_distributions as packages_distributions,
+        requires as requires,
+        version as version,
+    )
+
+__all__ = [
+    "Diagnostic",
+    "Distribution",
+    "EntryPoint",
+    "EntryPoints",
+    "PackageNotFoundError",
+    "diagnostics",
+    "distribution",
+    "distributions",
+    "entry_points",
+    "files",
+    "install",
+    "invalidate_caches",
+    "packages_distributions",
+    "requires",
+    "version",
+]
+
+_ELSEWHERE = {"Diagnostic": "_core", "install": "importlib_patch"}
+
+
+def __getattr__(name: str) -> object:
+    # nothing but the extension is loaded until it is used
+    if name == "__version__":
+        return _core.build_info()["version"]
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # a submodule is bound here when it is first loaded, so this never asks twice for one that is
+    module = __import__(f"vplug_rs.{_ELSEWHERE.get(name, 'metadata')}", fromlist=[name])
+    value = getattr(module, name)
+    if name != "PackageNotFoundError":  # the genuine class, which tests may import anew
+        globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
