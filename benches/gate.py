@@ -34,7 +34,9 @@ SETTLE = 2.5
 COSTS_MORE, TOOL_MISSING, NOTHING_STORED = 1, 3, 4
 TOLERANCE = {"system calls": 0.05, "instructions": 0.10}
 
-_START = "import sys; sys.path[:0] = [{package!r}]\nimport vplug_rs\nask = vplug_rs.entry_points\nsys.path[:] = [{site!r}]\n"
+_START = (
+    "import sys; sys.path[:0] = [{package!r}]\nimport vplug_rs\nask = vplug_rs.entry_points\nsys.path[:] = [{site!r}]\n"
+)
 _ASK = "ask(group={group!r})\n"
 _PROGRAMS = {"import": "", "first": _ASK, "later": _ASK * 2, "empty": ""}
 
@@ -128,9 +130,13 @@ def main() -> int:
         print(f"stored for Python {version}: {json.dumps(seen)}")
         return TOOL_MISSING if len(usable) < len(COUNTERS) else 0
     if version not in numbers:
-        print(f"GATE NOT RUN: nothing is stored for Python {version} in {STORED.name}; seen: {json.dumps(seen)}", file=sys.stderr)
+        print(
+            f"GATE NOT RUN: nothing is stored for Python {version} in {STORED.name}; seen: {json.dumps(seen)}",
+            file=sys.stderr,
+        )
         return NOTHING_STORED
-    good = all([_compare(counter, seen[counter], numbers[version][counter]) for counter in usable])
+    results = [_compare(counter, seen[counter], numbers[version][counter]) for counter in usable]
+    good = all(results)
     if not good:
         return COSTS_MORE
     return TOOL_MISSING if len(usable) < len(COUNTERS) else 0

@@ -35,11 +35,17 @@ def default_work() -> Path:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options that every benchmark here has."""
-    parser.add_argument("--work", type=Path, default=default_work(), help="folder for sites and libraries, kept (%(default)s)")
-    parser.add_argument("--python", action="append", metavar="X.Y|PATH", help="interpreters to measure (all that are found)")
+    parser.add_argument(
+        "--work", type=Path, default=default_work(), help="folder for sites and libraries, kept (%(default)s)"
+    )
+    parser.add_argument(
+        "--python", action="append", metavar="X.Y|PATH", help="interpreters to measure (all that are found)"
+    )
     parser.add_argument("--quick", action="store_true", help="few rounds: a look, no figures to quote")
     parser.add_argument("--json", type=Path, help="write the result there")
-    parser.add_argument("--noise", type=float, default=0.3, help="processors that others may use in a quiet round (%(default)s)")
+    parser.add_argument(
+        "--noise", type=float, default=0.3, help="processors that others may use in a quiet round (%(default)s)"
+    )
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,9 @@ def _uv() -> list[str]:
 
 
 def _install(arguments: list[str]) -> None:
-    done = subprocess.run([*_uv(), "pip", "install", "--quiet", *arguments], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*_uv(), "pip", "install", "--quiet", *arguments], capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise SystemExit(f"uv could not install what is to be measured:\n{done.stderr.strip()}")
 

@@ -137,7 +137,12 @@ def measure(bed: Bed, names: list[str], rounds: int, noise: float) -> dict[str, 
     facts = json.loads(answer(bed.python, _FIND, bed.environment()))
     values = json.dumps({**facts, "G": bed.group if bed.title != beds.REAL else "console_scripts"})
     checked = {name: _equal(bed, CALLS[name], values) for name in names}
-    different = [f"{n} ({w})" for n, e in checked.items() for w, same in zip(("vplug_rs", "install()"), e, strict=True) if not same]
+    different = [
+        f"{n} ({w})"
+        for n, e in checked.items()
+        for w, same in zip(("vplug_rs", "install()"), e, strict=True)
+        if not same
+    ]
     for text in different:
         print(f"DIFFERS, so not timed: {text} on {bed.version}", file=sys.stderr)
     work = [(n, s) for n in names for s in SIDES if s == "standard" or f"{n} ({s})" not in different]
@@ -152,7 +157,9 @@ def measure(bed: Bed, names: list[str], rounds: int, noise: float) -> dict[str, 
     rows, quiet = keep(seen)
     times = {
         name: {
-            side: {kind: statistics_of.pair([r[name, side][i] for r in rows]) for i, kind in enumerate(("first", "later"))}
+            side: {
+                kind: statistics_of.pair([r[name, side][i] for r in rows]) for i, kind in enumerate(("first", "later"))
+            }
             for side in SIDES
             if (name, side) in work
         }
@@ -172,12 +179,13 @@ def measure(bed: Bed, names: list[str], rounds: int, noise: float) -> dict[str, 
 
 def text(result: dict[str, Any]) -> str:
     """A table for the terminal; ratios by medians, by minima in brackets, and what was wanted."""
-    lines = [
+    head = (
         f"\nPython {result['python']}, {result['bed']} ({result['distributions']} distributions, longest RECORD "
-        f"{result['record_lines']} lines), {result['rounds']} rounds, {result['quiet']} quiet",
+        f"{result['record_lines']} lines), {result['rounds']} rounds, {result['quiet']} quiet\n"
         f"{'ms: first, later':36}{'standard':>18}{'vplug_rs':>18}{'first x':>16}{'later x':>16}"
-        f"{'wanted':>7}{'install()':>18}{'first x':>16}{'later x':>16}{'wanted':>7}",
-    ]
+        f"{'wanted':>7}{'install()':>18}{'first x':>16}{'later x':>16}{'wanted':>7}"
+    )
+    lines = [head]
     minor = interpreters.SUPPORTED.index(result["python"])
     for name, sides in result["calls"].items():
         cells = [f"{name:36}"]

@@ -1,13 +1,14 @@
 """The candidates of the start-up benchmark: how each is imported and asked for one group.
 
-In every call G stands for the group's name. Each gives a collection, except pluggy, which can only count what it loaded.
+In every call G stands for the group's name. Each gives a collection, but pluggy
+can only count what it loaded.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-PLAIN_PYTHON = '''
+PLAIN_PYTHON = """
 def eps(group):
     import os, sys
     seen, out, g = set(), [], group.encode()
@@ -38,7 +39,7 @@ def eps(group):
                             a, _, v = l.partition("=")
                             out.append((a.strip(), v.strip(), group))
     return out
-'''
+"""
 
 
 @dataclass(frozen=True)

@@ -95,21 +95,29 @@ def measure(commands: dict[str, list[str]], folder: Path, rounds: int, noise: fl
             "over_floor_median": statistics.median(row[mode][middle] / row[FLOOR][middle] for row in rows),
             "over_floor_min": minimum / min(row[FLOOR][least] for row in rows),
         }
-    return {"distributions": floor["distributions"], "files": floor["files"], "cold": cold, "rounds": rounds, "quiet": quiet, "modes": modes}
+    return {
+        "distributions": floor["distributions"],
+        "files": floor["files"],
+        "cold": cold,
+        "rounds": rounds,
+        "quiet": quiet,
+        "modes": modes,
+    }
 
 
 def text(result: dict[str, Any]) -> str:
     """A table for the terminal."""
     wanted = COLD if result["cold"] else WARM
+    head = (
+        f"\n{result['distributions']:.0f} distributions, {'cold' if result['cold'] else 'warm'}, "
+        f"{result['rounds']} rounds, {result['quiet']} quiet; us a pass, median (min) and as much of {FLOOR}; "
+        f"wanted: scan at most {wanted}"
+    )
     lines = [
-        f"\n{result['distributions']:.0f} distributions, {'cold' if result['cold'] else 'warm'}, {result['rounds']} rounds, "
-        f"{result['quiet']} quiet; us a pass, median (min); wanted: scan at most {wanted} of {FLOOR}"
-    ]
-    lines += [
-        f"{mode:6} {row['median']:9.1f} ({row['min']:.1f})  {row['over_floor_median']:.2f} ({row['over_floor_min']:.2f})"
+        f"{mode:6} {row['median']:8.1f} ({row['min']:.1f}) {row['over_floor_median']:.2f} ({row['over_floor_min']:.2f})"
         for mode, row in result["modes"].items()
     ]
-    return "\n".join(lines)
+    return "\n".join([head, *lines])
 
 
 def main() -> None:

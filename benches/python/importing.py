@@ -26,8 +26,21 @@ WANTED = 3.2
 INSTALL = "import vplug_rs; vplug_rs.install()"
 INSTALL_MILLISECONDS = 3.0
 FORBIDDEN = (
-    "re typing pathlib email zipfile importlib.metadata dataclasses logging inspect csv json tempfile torch numpy"
-).split()
+    "re",
+    "typing",
+    "pathlib",
+    "email",
+    "zipfile",
+    "importlib.metadata",
+    "dataclasses",
+    "logging",
+    "inspect",
+    "csv",
+    "json",
+    "tempfile",
+    "torch",
+    "numpy",
+)
 
 _TIME = "import time\na = time.perf_counter_ns()\nimport {}\nprint((time.perf_counter_ns() - a) / 1e6)"
 _NEW = "import sys; old = set(sys.modules)\nimport vplug_rs\nprint(*sorted(set(sys.modules) - old))"
@@ -47,7 +60,9 @@ def measure(bed: Bed, rounds: int, noise: float) -> dict[str, Any]:
     for _ in range(rounds):
         gate.wait()
         with gate.round() as watched:
-            row = {m: float(answer(bed.python, _TIME.format(m), environment)) for m in random.sample(MODULES, len(MODULES))}
+            row = {
+                m: float(answer(bed.python, _TIME.format(m), environment)) for m in random.sample(MODULES, len(MODULES))
+            }
             pair = cost(bed.python, "pass", environment), cost(bed.python, INSTALL, environment)
         seen.append((watched.noisy, row, pair))
     rows, quiet = keep([(noisy, (row, pair)) for noisy, row, pair in seen])
@@ -65,7 +80,8 @@ def measure(bed: Bed, rounds: int, noise: float) -> dict[str, Any]:
 def text(result: dict[str, Any]) -> str:
     """A table for the terminal."""
     times = result["import"]
-    lines = [f"\nPython {result['python']}, {result['rounds']} rounds, {result['quiet']} quiet; new modules: {' '.join(result['new_modules'])}"]
+    new = " ".join(result["new_modules"])
+    lines = [f"\nPython {result['python']}, {result['rounds']} rounds, {result['quiet']} quiet; new modules: {new}"]
     for module, pair in times.items():
         over = statistics_of.ratio(pair, times[FLOOR])
         lines.append(
@@ -74,7 +90,10 @@ def text(result: dict[str, Any]) -> str:
         )
     for kind in ("wall", "cpu"):
         pair = result["install"][kind]
-        lines.append(f"process that calls install() and never asks, {kind} over pass: {pair['median']:.2f} ({pair['min']:.2f}) ms; wanted under {INSTALL_MILLISECONDS}")
+        lines.append(
+            f"process that calls install() and never asks, {kind} over pass: "
+            f"{pair['median']:.2f} ({pair['min']:.2f}) ms; wanted under {INSTALL_MILLISECONDS}"
+        )
     return "\n".join(lines)
 
 

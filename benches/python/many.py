@@ -1,6 +1,6 @@
 """Many processes at once on one site, as a server starts its workers: wall and processor time over `pass`.
 
-    python benches/python/many.py [--quick] [--python 3.12] [--count 32]
+python benches/python/many.py [--quick] [--python 3.12] [--count 32]
 """
 
 from __future__ import annotations
@@ -56,10 +56,11 @@ def measure(bed: Bed, count: int, rounds: int, noise: float) -> dict[str, Any]:
 def text(result: dict[str, Any]) -> str:
     """A table for the terminal."""
     rows = result["candidates"]
-    lines = [
+    head = (
         f"\nPython {result['python']}, {result['count']} processes at once, {SIZE} distributions, "
-        f"{result['rounds']} rounds, {result['quiet']} quiet; ms over pass; wanted: {WANTED} times less cpu",
-    ]
+        f"{result['rounds']} rounds, {result['quiet']} quiet; ms over pass; wanted: {WANTED} times less cpu"
+    )
+    lines = [head]
     for name, row in rows.items():
         times = statistics_of.ratio(rows[STANDARD]["cpu"], row["cpu"])
         lines.append(

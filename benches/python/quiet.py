@@ -49,7 +49,9 @@ class Round:
         self._start = (time.monotonic(), _busy(), _own())
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Set `others` and `noisy`."""
         then, busy, own = self._start
         seconds = max(time.monotonic() - then, 0.02)

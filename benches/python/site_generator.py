@@ -19,15 +19,104 @@ GROUP = "vllm.general_plugins"
 PLUGINS = 4
 SHARE_WITH_ENTRY_POINTS = 0.30
 
-_SYLLABLES = (
-    "al an ar be bo ca co da de do el en er fa fi ga go ha he in io ka ko la le li lo ma me mi mo na ne no on "
-    "or pa pe pi po qu ra re ri ro sa se si so ta te ti to ul um un va ve vi vo xa ya yo za ze"
-).split()
-_PREFIXES = "aio async azure data django fast flask google jupyter nv open py pytest sphinx torch types".split()
-_GROUPS = (
-    "babel.extractors distutils.commands fsspec.specs gui_scripts jupyterlab.plugins keyring.backends "
-    "mypy.plugins opentelemetry_context pytest11 sphinx.html_themes sqlalchemy.dialects"
-).split()
+_SYLLABLES = [
+    "al",
+    "an",
+    "ar",
+    "be",
+    "bo",
+    "ca",
+    "co",
+    "da",
+    "de",
+    "do",
+    "el",
+    "en",
+    "er",
+    "fa",
+    "fi",
+    "ga",
+    "go",
+    "ha",
+    "he",
+    "in",
+    "io",
+    "ka",
+    "ko",
+    "la",
+    "le",
+    "li",
+    "lo",
+    "ma",
+    "me",
+    "mi",
+    "mo",
+    "na",
+    "ne",
+    "no",
+    "on",
+    "or",
+    "pa",
+    "pe",
+    "pi",
+    "po",
+    "qu",
+    "ra",
+    "re",
+    "ri",
+    "ro",
+    "sa",
+    "se",
+    "si",
+    "so",
+    "ta",
+    "te",
+    "ti",
+    "to",
+    "ul",
+    "um",
+    "un",
+    "va",
+    "ve",
+    "vi",
+    "vo",
+    "xa",
+    "ya",
+    "yo",
+    "za",
+    "ze",
+]
+_PREFIXES = [
+    "aio",
+    "async",
+    "azure",
+    "data",
+    "django",
+    "fast",
+    "flask",
+    "google",
+    "jupyter",
+    "nv",
+    "open",
+    "py",
+    "pytest",
+    "sphinx",
+    "torch",
+    "types",
+]
+_GROUPS = [
+    "babel.extractors",
+    "distutils.commands",
+    "fsspec.specs",
+    "gui_scripts",
+    "jupyterlab.plugins",
+    "keyring.backends",
+    "mypy.plugins",
+    "opentelemetry_context",
+    "pytest11",
+    "sphinx.html_themes",
+    "sqlalchemy.dialects",
+]
 _SENTENCE = "A small, well tested and documented set of functions; the user guide tells how to install and use it.\n"
 
 

@@ -150,7 +150,9 @@ def _reduced(rows: list[Row], name: str) -> dict[str, Any]:
 def _plan(size: int | None, *, main: bool, quick: bool) -> Plan:
     names = tuple(candidates.ALL)
     if not main:
-        return Plan(15 if quick else 60, (STANDARD, PLAIN, INSTALLED, OURS, candidates.STEVEDORE_HIT, candidates.PLUX_HIT))
+        return Plan(
+            15 if quick else 60, (STANDARD, PLAIN, INSTALLED, OURS, candidates.STEVEDORE_HIT, candidates.PLUX_HIT)
+        )
     large = size is not None and size > 1000
     return Plan(2 if quick else 5 if large else 15, names, later=3 if large else 7)
 
@@ -161,7 +163,9 @@ def main() -> None:
     beds.add_arguments(parser)
     parser.add_argument("--sizes", default=ALL_SIZES, help="beds for all candidates, on one interpreter (%(default)s)")
     parser.add_argument("--sizes-on", default="3.12", metavar="X.Y", help="the interpreter for that (%(default)s)")
-    parser.add_argument("--rounds", type=int, help=f"rounds per interpreter at {MAIN_SIZE} distributions (60; quick 15)")
+    parser.add_argument(
+        "--rounds", type=int, help=f"rounds per interpreter at {MAIN_SIZE} distributions (60; quick 15)"
+    )
     arguments = parser.parse_args()
     output = arguments.json and arguments.json.resolve()
     work = beds.prepare(arguments.work)

@@ -57,11 +57,13 @@ def machine() -> dict[str, Any]:
 
 def text(result: dict[str, Any]) -> str:
     """One bed as a table for the terminal; ratios are importlib.metadata's cost over the candidate's."""
-    lines = [
+    head = (
         f"\nPython {result['python']}, {result['bed']} ({result['distributions']} distributions), "
-        f"{result['rounds']} rounds, {result['quiet']} quiet, pass {result['pass']['cpu']['median']:.1f} ms cpu",
-        f"{'ms, median (min)':26}{'found':>6}{'process cpu':>18}{'/':>14}{'first call':>18}{'/':>14}{'later':>18}{'/':>15}",
-    ]
+        f"{result['rounds']} rounds, {result['quiet']} quiet, pass {result['pass']['cpu']['median']:.1f} ms cpu\n"
+        f"{'ms, median (min)':26}{'found':>6}{'process cpu':>18}{'/':>14}"
+        f"{'first call':>18}{'/':>14}{'later':>18}{'/':>15}"
+    )
+    lines = [head]
     rows = result["candidates"]
     for name, row in rows.items():
         cells = [f"{name:26}{row['found']:6}"]

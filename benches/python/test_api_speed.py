@@ -1,6 +1,6 @@
 """pytest-benchmark for the API, the standard library in the same table; every pair's answers are compared first.
 
-    python -m pytest benches/python --benchmark-only --benchmark-group-by=group
+python -m pytest benches/python --benchmark-only --benchmark-group-by=group
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import vplug_rs._core
+from pytest_benchmark.fixture import BenchmarkFixture
+
 import site_generator
 import vplug_rs.metadata
-from pytest_benchmark.fixture import BenchmarkFixture
-from vplug_rs import _core
 
 SIZE = 300
 SETTLE = 2.5
@@ -27,7 +28,7 @@ SIDES = (importlib.metadata, vplug_rs.metadata)
 @pytest.fixture(scope="session", autouse=True)
 def release_build() -> None:
     """Figures come from release builds only."""
-    profile = _core.build_info()["profile"]
+    profile = vplug_rs._core.build_info()["profile"]
     if profile != "release":
         pytest.exit(f"this is a {profile} build: run `make dev`", returncode=2)
 
@@ -72,7 +73,9 @@ def _compare_then_time(
         vplug_rs.metadata.invalidate_caches()
         return (module,), {}
 
-    benchmark.pedantic(ask, setup=forget, rounds=20)
+    benchmark.pedantic(  # type: ignore[no-untyped-call]
+        ask, setup=forget, rounds=20
+    )
 
 
 sides = pytest.mark.parametrize("module", SIDES, ids=lambda module: module.__name__)
@@ -114,7 +117,9 @@ def test_version(benchmark: BenchmarkFixture, module: ModuleType, names: list[st
 def test_packages_distributions(benchmark: BenchmarkFixture, module: ModuleType, names: list[str]) -> None:
     """Import names to distributions."""
     assert names
-    _compare_then_time(benchmark, module, lambda m: m.packages_distributions(), lambda r: {k: sorted(v) for k, v in r.items()})
+    _compare_then_time(
+        benchmark, module, lambda m: m.packages_distributions(), lambda r: {k: sorted(v) for k, v in r.items()}
+    )
 
 
 @sides
