@@ -14,7 +14,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-import vplug_rs._core
 from pytest_benchmark.fixture import BenchmarkFixture
 
 import site_generator
@@ -28,7 +27,7 @@ SIDES = (importlib.metadata, vplug_rs.metadata)
 @pytest.fixture(scope="session", autouse=True)
 def release_build() -> None:
     """Figures come from release builds only."""
-    profile = vplug_rs._core.build_info()["profile"]
+    profile = importlib.import_module("vplug_rs._core").build_info()["profile"]
     if profile != "release":
         pytest.exit(f"this is a {profile} build: run `make dev`", returncode=2)
 
