@@ -134,19 +134,24 @@ impl Scanner {
         }
     }
 
-    /// The metadata folders of one distribution, the one that counts first, and whether an entry had to be left
-    /// to the interpreter before any was found.
-    pub fn find(&self, paths: &[OsString], name: &str) -> Vec<(usize, OsString)> {
+    /// The metadata folders of one distribution, the one that counts first, and the numbers of the path entries
+    /// that are left to the interpreter.
+    pub fn find(&self, paths: &[OsString], name: &str) -> (Vec<(usize, OsString)>, Vec<usize>) {
         let key = NormalizedName::new(name);
-        let mut found: Vec<(usize, Stamp, DistInfo)> = Vec::new();
+        let mut deferred = Vec::new();
+        let mut found: Vec<(usize, DistInfo)> = Vec::new();
         let mut folders: Vec<Stamp> = Vec::new();
         self.list(paths, |number, _, listed| {
-            if let Listed::Folder(_, listing) = listed
-                && !folders.iter().any(|other| other.same_file(&listing.stamp))
-            {
-                folders.push(listing.stamp);
-                let copies = listing.infos.iter().filter(|info| info.key() == Some(&key));
-                found.extend(copies.map(|info| (number, listing.stamp, info.clone())));
+            match listed {
+                Listed::Folder(_, listing)
+                    if !folders.iter().any(|other| other.same_file(&listing.stamp)) =>
+                {
+                    folders.push(listing.stamp);
+                    let copies = listing.infos.iter().filter(|info| info.key() == Some(&key));
+                    found.extend(copies.map(|info| (number, info.clone())));
+                }
+                Listed::Deferred(_) => deferred.push(number),
+                _ => {}
             }
             true
         });
@@ -155,7 +160,7 @@ impl Scanner {
                 .into_iter()
                 .map(|copy| {
                     let weight = Folder::open(&paths[copy.0])
-                        .map_or_else(|_| Weight::default(), |folder| weigh(&folder, &copy.2));
+                        .map_or_else(|_| Weight::default(), |folder| weigh(&folder, &copy.1));
                     (weight, copy)
                 })
                 .collect();
@@ -163,11 +168,11 @@ impl Scanner {
                 (two.valid.cmp(&one.valid))
                     .then_with(|| a.0.cmp(&b.0))
                     .then_with(|| version_order::higher(&two.version, &one.version))
-                    .then_with(|| a.2.folder_name.cmp(&b.2.folder_name))
+                    .then_with(|| a.1.folder_name.cmp(&b.1.folder_name))
             });
             found = weighed.into_iter().map(|(_, copy)| copy).collect();
         }
-        found.into_iter().map(|(number, _, info)| (number, info.folder_name)).collect()
+        (found.into_iter().map(|(number, info)| (number, info.folder_name)).collect(), deferred)
     }
 }
 

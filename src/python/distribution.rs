@@ -83,6 +83,19 @@ pub fn parse_entry_points(text: &str) -> Vec<(String, String, String, u32)> {
         .collect()
 }
 
+/// (module, attr, extras) of a reference; None if it matches nothing, NotImplemented if it is not ASCII.
+#[pyfunction]
+pub fn parse_reference(py: Python<'_>, value: &str) -> PyResult<Py<PyAny>> {
+    if !value.is_ascii() {
+        return super::odd(py);
+    }
+    let found = crate::reference::parse_compatible(value).map(|found| {
+        let extras: Vec<String> = found.extras.iter().map(ToString::to_string).collect();
+        (found.module.to_owned(), found.attr.map(ToOwned::to_owned), extras)
+    });
+    answer(py, Answer::Known(found))
+}
+
 /// A project name in comparable form, as `Prepared.normalize` gives it.
 #[pyfunction]
 pub fn normalize(name: &str) -> String {

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 mod _core {
     #[pymodule_export]
     use super::distribution::{
-        message, normalize, parse_entry_points, read_entry_points, read_header, read_headers, read_record,
+        message, normalize, parse_entry_points, parse_reference, read_entry_points, read_header, read_headers, read_record,
         top_level,
     };
     #[pymodule_export]

@@ -34,19 +34,23 @@ impl Scanner {
         Inventory { found: py.detach(|| self.memo.scan(&paths)) }
     }
 
-    /// The metadata folders of one distribution, in any spelling of its name, the one that counts first.
-    fn find(&self, py: Python<'_>, paths: Vec<OsString>, name: &str) -> Vec<PathBuf> {
+    /// The metadata folders of one distribution, in any spelling of its name, the one that counts first, as
+    /// (number of the path entry, path); and the numbers of the path entries left to the interpreter.
+    fn find(&self, py: Python<'_>, paths: Vec<OsString>, name: &str) -> (Vec<(usize, PathBuf)>, Vec<usize>) {
         py.detach(|| {
-            let found = self.memo.find(&paths, name);
-            found.iter().map(|(entry, folder)| join(&paths[*entry], folder)).collect()
+            let (found, deferred) = self.memo.find(&paths, name);
+            let path = |(entry, folder): (usize, OsString)| (entry, join(&paths[entry], &folder));
+            (found.into_iter().map(path).collect(), deferred)
         })
     }
 
-    /// The first value of a header field of one distribution, found as `find` does; NotImplemented if absent.
+    /// The first value of a header field of one distribution, found as `find` does.
+    ///
+    /// NotImplemented: there is no such distribution, or an entry of the path was left to the interpreter.
     fn header(&self, py: Python<'_>, paths: Vec<OsString>, name: &str, field: &str) -> PyResult<Py<PyAny>> {
         let found = py.detach(|| {
-            let found = self.memo.find(&paths, name);
-            let (entry, folder) = found.first()?;
+            let (found, deferred) = self.memo.find(&paths, name);
+            let (entry, folder) = found.first().filter(|_| deferred.is_empty())?;
             Some(distribution::header(&join(&paths[*entry], folder), field, false))
         });
         match found {

@@ -1,0 +1,171 @@
+"""A faster, mended `importlib.metadata`: the same names, own types, answers from the core.
+
+Where it differs from the running interpreter's module is listed in docs/compatibility.md. Names that are not defined
+here (finders, protocols, private helpers) are the interpreter's own, imported when they are asked for.
+"""
+
+import sys
+
+from vplug_rs.metadata import _leg, _points
+from vplug_rs.metadata._points import EntryPoint, EntryPoints
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from importlib.metadata import (
+        DistributionFinder as DistributionFinder,
+        PackageMetadata as PackageMetadata,
+        PackageNotFoundError as PackageNotFoundError,
+    )
+    from typing import Any
+
+    from vplug_rs._core import Diagnostic
+    from vplug_rs.metadata._distribution import (
+        Distribution as Distribution,
+        PathDistribution as PathDistribution,
+    )
+    from vplug_rs.metadata._files import FileHash as FileHash, PackagePath as PackagePath
+
+__all__ = [
+    "Distribution",
+    "DistributionFinder",
+    "EntryPoint",
+    "EntryPoints",
+    "PackageMetadata",
+    "PackageNotFoundError",
+    "diagnostics",
+    "distribution",
+    "distributions",
+    "entry_points",
+    "files",
+    "invalidate_caches",
+    "metadata",
+    "packages_distributions",
+    "requires",
+    "version",
+]
+
+_OURS = {
+    "Distribution": "_distribution",
+    "PathDistribution": "_distribution",
+    "FileHash": "_files",
+    "PackagePath": "_files",
+    "SelectableGroups": "_older",
+}
+
+
+def entry_points(**params: "Any") -> "Any":
+    """The entry points of all installed distributions, of each project's first copy on the path.
+
+    Parameters such as `group` and `name` select; without any, Python 3.11 gives a mapping by group and later releases
+    give all. Damaged files are passed over and reported by `diagnostics()`. Nothing of the plugins is imported.
+    """
+    inventory = _leg.scan(sys.path) if _leg.is_plain() else None
+    if inventory is None or inventory.has_deferred:
+        from vplug_rs.metadata import _discovery
+
+        points, rest = _discovery.entry_points(), params
+    else:
+        if inventory.damaged:
+            from vplug_rs.metadata import _report
+
+            _report.announce(inventory.damaged)
+        group, name = params.get("group"), params.get("name")
+        if params.keys() <= {"group", "name"} and all(type(value) is str for value in params.values()):
+            points, rest = _points.make(inventory.entry_points(group, name), inventory), {}
+        else:
+            points, rest = _points.make(inventory.entry_points(), inventory), params
+    if sys.version_info < (3, 12) and "group" not in params:
+        from vplug_rs.metadata._older import SelectableGroups
+
+        groups = SelectableGroups.load(points)
+        return (groups._all if params else groups).select(**rest) if rest or not params else groups._all
+    return EntryPoints(points).select(**rest) if rest else EntryPoints(points)
+
+
+def distribution(distribution_name: str) -> "Any":
+    """The distribution of a project, in any spelling of its name.
+
+    Raises PackageNotFoundError if it is not installed, ValueError for an empty name.
+    """
+    from vplug_rs.metadata._distribution import Distribution
+
+    return Distribution.from_name(distribution_name)
+
+
+def distributions(**kwargs: "Any") -> "Iterator[Any]":
+    """All installed distributions, those hidden behind another copy included.
+
+    Keywords: `name` and `path` (a list of folders in place of `sys.path`), or `context`.
+    """
+    from vplug_rs.metadata._distribution import Distribution
+
+    return Distribution.discover(**kwargs)
+
+
+def metadata(distribution_name: str) -> "Any":
+    """The header fields of a project's metadata. Raises PackageNotFoundError."""
+    return distribution(distribution_name).metadata
+
+
+def version(distribution_name: str) -> str:
+    """The version of a project, as its metadata spells it. Raises PackageNotFoundError."""
+    if type(distribution_name) is str and distribution_name and _leg.is_plain():
+        try:
+            found = _leg.SCANNER.header(sys.path, distribution_name, "Version")
+        except (TypeError, UnicodeError):  # an odd path entry, or a name that no folder can bear
+            found = NotImplemented
+        if type(found) is str:
+            return found
+    version: str = distribution(distribution_name).version
+    return version
+
+
+def files(distribution_name: str) -> "Any":
+    """The installed files of a project, or None if no list of them exists. Raises PackageNotFoundError."""
+    return distribution(distribution_name).files
+
+
+def requires(distribution_name: str) -> "list[str] | None":
+    """The requirements of a project, or None if it states none. Raises PackageNotFoundError."""
+    found: list[str] | None = distribution(distribution_name).requires
+    return found
+
+
+def packages_distributions() -> "dict[str, list[str]]":
+    """Import names, each with the names of the distributions that provide it."""
+    from vplug_rs.metadata import _packages
+
+    return _packages.packages_distributions()
+
+
+def diagnostics() -> "list[Diagnostic]":
+    """Everything that is wrong with what is installed: damaged, hidden, doubled, left over.
+
+    Looks at `sys.path` now, and adds what this process came across elsewhere.
+    """
+    from vplug_rs.metadata import _report
+
+    found = _leg.scan(sys.path).diagnostics()
+    return list(dict.fromkeys([*found, *_report.noted()]))
+
+
+def invalidate_caches() -> None:
+    """Forgets what was read. Never needed for right answers; here for callers that know the standard's."""
+    _leg.SCANNER.clear()
+
+
+def __getattr__(name: str) -> "Any":
+    import importlib
+
+    if name in _OURS:
+        return getattr(importlib.import_module(f"vplug_rs.metadata.{_OURS[name]}"), name)
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from vplug_rs.metadata._genuine import genuine
+
+    if hasattr(genuine(), name):
+        return getattr(genuine(), name)
+    if name in {"_adapters", "_meta", "_collections", "_functools", "_itertools", "_text"}:
+        return importlib.import_module(f"importlib.metadata.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,142 @@
+"""Distributions and entry points where the path is not all there is: archives, eggs, other finders."""
+
+import sys
+
+from vplug_rs import _core
+from vplug_rs.metadata import _leg
+from vplug_rs.metadata._distribution import PathDistribution
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+
+def discover(context: "Any", keywords: "dict[str, Any]") -> "Iterator[Any]":
+    """All distributions for a context or its keywords, finder by finder in the order of `sys.meta_path`."""
+    if context is None and keywords.keys() <= {"name", "path"} and _leg.is_plain():
+        return _on_path(keywords.get("name"), keywords.get("path", sys.path))
+    return _by_finders(context, keywords)
+
+
+def _by_finders(context: "Any", keywords: "dict[str, Any]") -> "Iterator[Any]":
+    from vplug_rs.metadata._genuine import genuine
+
+    if context is None:
+        context = genuine().DistributionFinder.Context(**keywords)
+    done = False
+    for finder in list(sys.meta_path):
+        find = getattr(finder, "find_distributions", None)
+        if find is None:
+            continue
+        if _leg.is_path_finder(finder):
+            if not done:  # the standard's finder and the back-port's look at the same path
+                done = True
+                # read at its turn: an earlier finder may have changed the context
+                yield from _on_path(context.name, context.path)
+            continue
+        yield from _contained(finder, lambda find=find: find(context))
+
+
+def _contained(finder: "Any", find: "Callable[[], Any]") -> "Iterator[Any]":
+    """What a finder yields; its failure is a finding, not ours to pass on."""
+    try:
+        yield from find()
+    except GeneratorExit:
+        raise
+    except Exception as error:  # noqa: BLE001  # whatever somebody else's finder raises
+        from vplug_rs.metadata import _report
+
+        _report.note("finder-failed", repr(finder), f"{type(error).__name__}: {error}")
+
+
+def _on_path(name: "str | None", path: "Any") -> "Iterator[Any]":
+    entries = _leg.strings(path)
+    if not _leg.is_real():
+        for entry in entries:
+            yield from _deferred(entry, name)
+        return
+    if name:
+        found, deferred = _leg.SCANNER.find(entries, name)
+        if not deferred:
+            for _, info in found:
+                yield PathDistribution(info)
+            return
+        # the interpreter's answers take their place among ours
+        yield from (
+            distribution
+            for number, entry in enumerate(entries)
+            for distribution in (
+                _deferred(entry, name)
+                if number in deferred
+                else (PathDistribution(info) for at, info in found if at == number)
+            )
+        )
+        return
+    inventory = _leg.scan(entries)
+    deferred = {number for number, _, _ in inventory.deferred}
+    for number, entry in enumerate(entries):
+        if number in deferred:
+            yield from _deferred(entry, None)
+        else:
+            for info, _ in inventory.folders(number):
+                yield PathDistribution(info)
+
+
+def _deferred(entry: str, name: "str | None") -> "Iterator[Any]":
+    """The distributions of one path entry, through the interpreter's own machinery."""
+    from vplug_rs.metadata._genuine import genuine
+
+    module = genuine()
+    context = module.DistributionFinder.Context(name=name, path=[entry])
+    for found in _contained(entry, lambda: module.MetadataPathFinder.find_distributions(context)):
+        # our own reading contains what is damaged inside
+        yield PathDistribution(found._path)
+
+
+def unique(distributions: "Iterator[Any]", path: "list[str]") -> "Iterator[Any]":
+    """The first of each project; of several copies on the path the one that counts."""
+    live = {info for info, _ in _leg.scan(path).folders(all=False)} if _leg.is_real() else None
+    seen = set()
+    for found in distributions:
+        info = getattr(found, "_info", None)
+        if live is not None and type(found) is PathDistribution and info not in live and _is_listed(info):
+            continue
+        key = _key(found)
+        if key is not None and key not in seen:
+            seen.add(key)
+            yield found
+
+
+def _is_listed(info: "str | None") -> bool:
+    return info is not None and not info.endswith("EGG-INFO")
+
+
+def _key(distribution: "Any") -> "str | None":
+    try:
+        return str(distribution._normalized_name)
+    except Exception:  # noqa: BLE001  # somebody else's class
+        try:
+            return _core.normalize(distribution.metadata["Name"])
+        except Exception as error:  # noqa: BLE001
+            _distribution_failed(distribution, error)
+            return None
+
+
+def _distribution_failed(distribution: "Any", error: Exception) -> None:
+    from vplug_rs.metadata import _report
+
+    path = getattr(distribution, "_path", None) or repr(distribution)
+    _report.note("distribution-failed", path, f"{type(error).__name__}: {error}")
+
+
+def entry_points() -> "list[Any]":
+    """The entry points of all unique distributions, asked one by one."""
+    path = _leg.strings(sys.path)
+    points: list[Any] = []
+    for distribution in unique(discover(None, {}), path):
+        try:
+            points.extend(distribution.entry_points)
+        except Exception as error:  # noqa: BLE001  # contained: one broken package must not hide the others
+            _distribution_failed(distribution, error)
+    return points

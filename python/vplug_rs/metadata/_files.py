@@ -1,0 +1,143 @@
+"""Installed files: RECORD rows as paths that know their hash, size and distribution."""
+
+import pathlib
+import sys
+from functools import cached_property
+
+from vplug_rs import _core
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+class FileHash:
+    """A hash as RECORD states it: `mode` is the algorithm, `value` the digest in URL-safe base64 without padding."""
+
+    def __init__(self, spec: str) -> None:
+        self.mode, _, self.value = spec.partition("=")
+
+    def __repr__(self) -> str:
+        return f"<FileHash mode: {self.mode} value: {self.value}>"
+
+
+class PackagePath(pathlib.PurePosixPath):
+    """An installed file, relative to where the distribution is installed. `size` is in bytes, or None."""
+
+    dist: "Any"
+    size: "int | None"
+    _spec: "str | None"
+
+    @cached_property
+    def hash(self) -> "FileHash | None":
+        """The stated hash, or None."""
+        return FileHash(self._spec) if self._spec else None
+
+    def read_text(self, encoding: str = "utf-8") -> str:  # type: ignore[override]
+        """The file's text."""
+        text: str = self.locate().read_text(encoding=encoding)
+        return text
+
+    def read_binary(self) -> bytes:
+        """The file's bytes."""
+        data: bytes = self.locate().read_bytes()
+        return data
+
+    def locate(self) -> "Any":
+        """Where the file is."""
+        return self.dist.locate_file(self)
+
+
+def _plain(text: str) -> PackagePath:
+    return PackagePath(text)
+
+
+def _by_raw_paths(text: str) -> PackagePath:
+    path = object.__new__(PackagePath)
+    path._raw_paths = [text]  # type: ignore[attr-defined]  # 3.12 and later parse it when needed
+    return path
+
+
+def _by_parts(text: str) -> PackagePath:
+    path = object.__new__(PackagePath)
+    path._drv = path._root = ""  # type: ignore[attr-defined]  # what 3.11's own constructor sets
+    path._parts = text.split("/")  # type: ignore[attr-defined]
+    return path
+
+
+def _constructor() -> "Callable[[str], PackagePath]":
+    """The quickest way to a path whose text is in normal form, if it gives what the constructor gives."""
+    quick = _by_raw_paths if sys.version_info >= (3, 12) else _by_parts
+    text = "a/b.c/d.tar.gz"
+    try:
+        same = all(
+            read(quick(text)) == read(PackagePath(text))
+            for read in (str, hash, lambda path: path.parts, lambda path: path.suffixes, lambda path: path.parent)
+        )
+    except AttributeError:
+        same = False
+    return quick if same else _plain
+
+
+_quick = _constructor()
+
+
+def _is_normal(text: str) -> bool:
+    return bool(text) and text[0] != "/" and "//" not in text and "./" not in text and text[-1] not in "/."
+
+
+def of(distribution: "Any") -> "list[PackagePath] | None":
+    """The files of a distribution that exist, or None if no list of them is there."""
+    info = getattr(distribution, "_info", None)
+    rows: Any = None
+    if info is not None and type(distribution).read_text.__module__ == "vplug_rs.metadata._distribution":
+        root = str(distribution._path.parent)
+        rows = _core.read_record(info, root, exists=True, strict=False)
+        if rows is None or rows is NotImplemented:
+            rows = _from_older_lists(distribution)
+    else:
+        rows = _from_older_lists(distribution)
+    if rows is None:
+        return None
+    found = []
+    for text, spec, size in rows:
+        path = _quick(text) if _is_normal(text) else PackagePath(text)
+        path._spec, path.size, path.dist = spec, size, distribution
+        found.append(path)
+    return found
+
+
+def _from_older_lists(distribution: "Any") -> "list[tuple[str, str | None, int | None]] | None":
+    """RECORD, installed-files.txt or SOURCES.txt through the standard's own reading of them."""
+    from vplug_rs.metadata._genuine import genuine
+
+    reader = genuine().Distribution
+
+    class Reader(reader):  # type: ignore[misc,valid-type]
+        def read_text(self, filename: str) -> "str | None":
+            text: str | None = distribution.read_text(filename)
+            return text
+
+        def locate_file(self, path: "Any") -> "Any":
+            return distribution.locate_file(path)
+
+        @property
+        def _path(self) -> "Any":
+            return distribution._path
+
+    try:
+        found = Reader().files
+    except (ValueError, OSError, AttributeError) as error:
+        from vplug_rs.metadata import _report
+
+        path = getattr(distribution, "_info", None) or repr(distribution)
+        _report.note("record-malformed", path, f"its list of files cannot be used: {error}")
+        return None
+    if found is None:
+        return None
+    return [
+        (str(path), f"{path.hash.mode}={path.hash.value}" if path.hash else None, path.size)
+        for path in found
+        if path.locate().exists()
+    ]

@@ -1,0 +1,70 @@
+"""Which distributions provide an import name."""
+
+import os
+from importlib.machinery import all_suffixes
+
+from vplug_rs import _core
+from vplug_rs.metadata import _discovery, _leg
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+import sys
+
+# whose rules count: each release changed what an import name is
+_GENERATION = min(max(sys.version_info[1], 11), 13)
+
+
+def packages_distributions() -> "dict[str, list[str]]":
+    """Import names with the names of the distributions that provide them."""
+    mapping: dict[str, list[str]] = {}
+    suffixes = all_suffixes()
+    if _leg.is_plain():
+        inventory = _leg.scan(sys.path)
+        if not inventory.has_deferred:
+            for info, key in inventory.folders():
+                _add(mapping, info, key, suffixes)
+            return mapping
+    for distribution in _discovery.discover(None, {}):
+        info = getattr(distribution, "_info", None)
+        if type(distribution) is _discovery.PathDistribution and info is not None:
+            _add(mapping, info, distribution._normalized_name, suffixes)
+        else:
+            _add_foreign(mapping, distribution)
+    return mapping
+
+
+def _add(mapping: "dict[str, list[str]]", info: str, key: str, suffixes: "list[str]") -> None:
+    root = os.path.dirname(info) or "."
+    found = _core.top_level(info, root, generation=_GENERATION, suffixes=suffixes, strict=False)
+    if found is NotImplemented:
+        _add_foreign(mapping, _discovery.PathDistribution(info))
+        return
+    declared, names = found
+    packages = names if declared else _inferred(set(names))
+    if packages:
+        # metadata without a name is filed under its folder's
+        name = _core.read_header(info, "Name", strict=False) or key
+        for package in packages:
+            mapping.setdefault(package, []).append(name)
+
+
+def _inferred(names: "set[Any]") -> "list[str]":
+    if _GENERATION == 11:  # noqa: PLR2004  # it takes the names of .py files as they are
+        return list(names)
+    return [name for name in names if name is not None and "." not in name]
+
+
+def _add_foreign(mapping: "dict[str, list[str]]", distribution: "Any") -> None:
+    from vplug_rs.metadata._genuine import genuine
+
+    module = genuine()
+    try:
+        packages: Iterable[str] = module._top_level_declared(distribution) or module._top_level_inferred(distribution)
+        name = distribution.metadata["Name"]
+        for package in list(packages):
+            mapping.setdefault(package, []).append(name)
+    except Exception as error:  # noqa: BLE001  # contained: somebody else's package
+        _discovery._distribution_failed(distribution, error)

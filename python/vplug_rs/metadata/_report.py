@@ -1,0 +1,55 @@
+"""Findings of this process: kept as data, announced once."""
+
+import sys
+
+from vplug_rs import _core
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_noted: "dict[_core.Diagnostic, None]" = {}
+_MOST = 1000  # a loop over a broken folder must not fill the memory
+_announced = False
+
+
+def note(code: str, path: "Any", message: str, **more: "Any") -> None:
+    """Keeps one finding."""
+    found = _core.Diagnostic(code, str(path), message, **more)
+    if found not in _noted and len(_noted) < _MOST:
+        _noted[found] = None
+
+
+def noted() -> "list[_core.Diagnostic]":
+    """The findings that were kept, in order."""
+    return list(_noted)
+
+
+def announce(count: int) -> None:
+    """Warns once in a process that files are damaged."""
+    global _announced  # noqa: PLW0603  # once a process is the point
+    if _announced:
+        return
+    _announced = True
+    import warnings
+
+    files = "file is" if count == 1 else "files are"
+    text = (
+        f"{count} installed entry_points.txt {files} damaged; the rest was read. "
+        "`vplug doctor` or vplug_rs.diagnostics() says which and what to do."
+    )
+    try:
+        warnings.warn(text, RuntimeWarning, stacklevel=_outside())
+    except RuntimeWarning:
+        # under -W error it stays data: a broken package must not take its neighbours down
+        return
+
+
+def _outside() -> int:
+    """How many frames up the caller of this package is."""
+    level = 1
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("vplug_rs"):
+        frame = frame.f_back  # type: ignore[assignment]
+        level += 1
+    return level
