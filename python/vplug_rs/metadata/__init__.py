@@ -54,6 +54,14 @@ _OURS = {
 }
 
 
+# submodules of the standard's package that its own code and tests reach for
+_PRIVATE = {"_adapters", "_collections", "_functools", "_itertools", "_meta", "_text"}
+_SUBMODULES = {
+    "_discovery", "_distribution", "_files", "_genuine", "_leg", "_message", "_older", "_packages", "_points", "_report",
+}  # fmt: skip
+_MISSING = object()
+
+
 def entry_points(**params: "Any") -> "Any":
     """The entry points of all installed distributions, of each project's first copy on the path.
 
@@ -156,16 +164,17 @@ def invalidate_caches() -> None:
 
 
 def __getattr__(name: str) -> "Any":
-    import importlib
+    # asked for by every `from vplug_rs.metadata import _x` before the submodule is loaded
+    if name in _SUBMODULES or name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
 
     if name in _OURS:
-        return getattr(importlib.import_module(f"vplug_rs.metadata.{_OURS[name]}"), name)
-    if name.startswith("__"):
+        return getattr(import_module(f"vplug_rs.metadata.{_OURS[name]}"), name)
+    standard = import_module("vplug_rs.metadata._genuine")
+    if name in _PRIVATE:
+        return standard.part(name)
+    found = getattr(standard.genuine(), name, _MISSING)
+    if found is _MISSING:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from vplug_rs.metadata._genuine import genuine
-
-    if hasattr(genuine(), name):
-        return getattr(genuine(), name)
-    if name in {"_adapters", "_meta", "_collections", "_functools", "_itertools", "_text"}:
-        return importlib.import_module(f"importlib.metadata.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return found

@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _NAME = "importlib.metadata"
+_COPY = "_vplug_importlib_metadata"
 _kept: "Any" = None
 
 
@@ -30,19 +31,22 @@ def _is_ours(module: "Any") -> bool:
 
 
 def _private_copy() -> "Any":
+    """The standard's module once more, under a name of our own, so that its relative imports stay within it."""
     import importlib.util
     from importlib.machinery import PathFinder
 
-    spec = PathFinder.find_spec(_NAME, importlib.__path__)
+    found = PathFinder.find_spec(_NAME, importlib.__path__)
+    spec = found and importlib.util.spec_from_file_location(_COPY, found.origin)
     if spec is None or spec.loader is None:
         raise ModuleNotFoundError(f"No module named {_NAME!r}", name=_NAME)
     module = importlib.util.module_from_spec(spec)
-    ours = sys.modules[_NAME]
-    # its own relative imports go through this entry
-    sys.modules[_NAME] = module
-    try:
-        spec.loader.exec_module(module)
-        importlib.import_module(f"{_NAME}._adapters")
-    finally:
-        sys.modules[_NAME] = ours
+    sys.modules[_COPY] = module
+    spec.loader.exec_module(module)
     return module
+
+
+def part(name: str) -> "Any":
+    """A private submodule, such as `_adapters`."""
+    import importlib
+
+    return importlib.import_module(f"{genuine().__name__}.{name}")

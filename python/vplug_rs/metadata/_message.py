@@ -16,17 +16,9 @@ def from_text(text: "str | None") -> "Any":
     """The standard's own message of a text."""
     import email
 
-    from vplug_rs.metadata._genuine import genuine
+    from vplug_rs.metadata._genuine import part
 
-    adapters = genuine()._adapters if hasattr(genuine(), "_adapters") else _adapters()
-    return adapters.Message(email.message_from_string(text or ""))
-
-
-def _adapters() -> "Any":
-    # 3.13 loads it when it is first needed
-    import importlib
-
-    return importlib.import_module("importlib.metadata._adapters")
+    return part("_adapters").Message(email.message_from_string(text or ""))
 
 
 def from_folder(distribution: "PathDistribution") -> "Any":
