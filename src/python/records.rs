@@ -1,6 +1,6 @@
 //! Frozen records that cross into Python.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
 
 use pyo3::prelude::*;
 
@@ -16,7 +16,7 @@ use crate::scan::Row;
 pub struct Diagnostic {
     code: Code,
     #[pyo3(get)]
-    path: PathBuf,
+    path: OsString,
     #[pyo3(get)]
     line: Option<u32>,
     #[pyo3(get)]
@@ -28,7 +28,7 @@ pub struct Diagnostic {
 impl From<diagnostic::Diagnostic> for Diagnostic {
     fn from(found: diagnostic::Diagnostic) -> Self {
         let diagnostic::Diagnostic { code, path, line, distribution, message } = found;
-        Self { code, path, line, distribution, message }
+        Self { code, path: path.into_os_string(), line, distribution, message }
     }
 }
 
@@ -41,7 +41,7 @@ impl Diagnostic {
     #[pyo3(signature = (code, path, message, *, line=None, distribution=None))]
     fn new(
         code: &str,
-        path: PathBuf,
+        path: OsString,
         message: String,
         line: Option<u32>,
         distribution: Option<String>,
@@ -91,15 +91,15 @@ pub struct DistributionRow {
     /// Its number in the inventory.
     number: usize,
     /// Full path of the metadata folder.
-    path: PathBuf,
+    path: OsString,
     /// The `sys.path` string it was found below.
-    path_entry: PathBuf,
+    path_entry: OsString,
     /// That string's number.
     entry_index: usize,
     /// The uniqueness key; empty for an ignored row.
     key: String,
     /// Name of the metadata folder.
-    folder_name: PathBuf,
+    folder_name: OsString,
     /// "live", "shadowed", "leftover" or "ignored".
     state: &'static str,
     /// Number of the row that counts instead, or None.
@@ -111,11 +111,11 @@ impl DistributionRow {
         let info = inventory.info(row);
         Self {
             number,
-            path: inventory.path(row),
-            path_entry: PathBuf::from(&inventory.entries[row.entry].0),
+            path: inventory.path(row).into_os_string(),
+            path_entry: inventory.entries[row.entry].0.clone(),
             entry_index: row.entry,
             key: info.key().map_or_else(String::new, |key| key.as_str().to_owned()),
-            folder_name: PathBuf::from(&info.folder_name),
+            folder_name: info.folder_name.clone(),
             state: row.state.word(),
             hidden_by: row.state.hidden_by(),
         }

@@ -1,7 +1,6 @@
 //! `Scanner` and `Inventory`: discovery with the interpreter released.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
@@ -36,10 +35,10 @@ impl Scanner {
 
     /// The metadata folders of one distribution, in any spelling of its name, the one that counts first, as
     /// (number of the path entry, path); and the numbers of the path entries left to the interpreter.
-    fn find(&self, py: Python<'_>, paths: Vec<OsString>, name: &str) -> (Vec<(usize, PathBuf)>, Vec<usize>) {
+    fn find(&self, py: Python<'_>, paths: Vec<OsString>, name: &str) -> (Vec<(usize, OsString)>, Vec<usize>) {
         py.detach(|| {
             let (found, deferred) = self.memo.find(&paths, name);
-            let path = |(entry, folder): (usize, OsString)| (entry, join(&paths[entry], &folder));
+            let path = |(entry, folder): (usize, OsString)| (entry, join(&paths[entry], &folder).into_os_string());
             (found.into_iter().map(path).collect(), deferred)
         })
     }
@@ -184,7 +183,7 @@ impl Inventory {
 
     /// The live metadata folders below one path entry, or below all: (path, key).
     #[pyo3(signature = (entry=None, *, all=true))]
-    fn folders(&self, entry: Option<usize>, all: bool) -> Vec<(PathBuf, String)> {
+    fn folders(&self, entry: Option<usize>, all: bool) -> Vec<(OsString, String)> {
         self.found
             .rows
             .iter()
@@ -192,14 +191,14 @@ impl Inventory {
             .filter(|row| row.state == State::Live || (all && row.state != State::Ignored))
             .filter_map(|row| {
                 let key = self.found.info(row).key()?;
-                Some((self.found.path(row), key.as_str().to_owned()))
+                Some((self.found.path(row).into_os_string(), key.as_str().to_owned()))
             })
             .collect()
     }
 
     /// The metadata folder of a row.
-    fn path_of(&self, row: usize) -> PyResult<PathBuf> {
-        self.found.rows.get(row).map(|row| self.found.path(row)).ok_or_else(|| {
+    fn path_of(&self, row: usize) -> PyResult<OsString> {
+        self.found.rows.get(row).map(|row| self.found.path(row).into_os_string()).ok_or_else(|| {
             pyo3::exceptions::PyIndexError::new_err(format!("no row {row} in this inventory"))
         })
     }
