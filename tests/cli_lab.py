@@ -12,8 +12,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import interpreters
 import pytest
+
+import interpreters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,8 +7,9 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-import interpreters
 import pytest
+
+import interpreters
 from cli_lab import CommandLab, lab
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def test_xa15_eight_findings_as_text(lab: CommandLab, damaged: Path) -> None:
         assert where.startswith(f"  --> {damaged}")
         assert len(hint) == 1
         assert hint[0].startswith("hint: ")
-    assert blocks[-1].startswith("8 distributions: ")
+    assert blocks[-1].startswith("7 distributions: ")
 
 
 def test_xa15_healthy(lab: CommandLab) -> None:
@@ -110,6 +111,28 @@ def test_a_shadowed_copy_is_a_note(lab: CommandLab) -> None:
     lab.plugin(first, "acme", version="2.0")
     old = lab.plugin(second, "acme", version="1.0")
     assert codes(lab.json([first, second], "doctor")) == [("distribution-shadowed", str(old), None)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (None, [("metadata-missing", "", None)]),
+        (b"Metadata-Version: 2.1\nVersion: 1.0\n", [("metadata-without-name", "METADATA", None)]),
+        (b"Metadata-Version: 2.1\nName: acme\n", [("metadata-without-version", "METADATA", None)]),
+        (b"Name: acme\nVersion: 1.0\nAuthor: \xe9\n", [("metadata-not-utf8", "METADATA", 3)]),
+    ],
+)
+def test_a_damaged_metadata_file(
+    lab: CommandLab, text: bytes | None, expected: list[tuple[str, str, int | None]]
+) -> None:
+    site = lab.site()
+    info = lab.plugin(site, "acme")
+    (info / "METADATA").unlink()
+    if text is not None:
+        (info / "METADATA").write_bytes(text)
+    assert codes(lab.json(site, "doctor", status=1)) == [
+        (code, str(info / child), line) for code, child, line in expected
+    ]
 
 
 def test_a_submodule_that_is_missing(lab: CommandLab) -> None:
@@ -181,7 +204,7 @@ def test_pth_files(lab: CommandLab) -> None:
     prefix = lab.root / "environment"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", prefix], check=True, timeout=60)
     python = prefix / ("Scripts" if sys.platform == "win32" else "bin") / "python"
-    ask = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    ask = [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
     site = subprocess.run(ask, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
     folder = lab.root / "environment" / site
     info = lab.plugin(folder, "owner", "")
@@ -191,7 +214,10 @@ def test_pth_files(lab: CommandLab) -> None:
     done = subprocess.run(
         [python, "-P", "-m", "vplug_rs", "doctor", "--json"],
         env=interpreters.clean_environment(PYTHONPATH=str(lab.package)),
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     document = json.loads(done.stdout)
     found = {(f["code"], f["path"], f["line"]): f for f in document["findings"] if f["code"].startswith("pth-")}

@@ -6,8 +6,9 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-import interpreters
 import pytest
+
+import interpreters
 from cli_lab import CommandLab, lab
 
 if TYPE_CHECKING:
@@ -143,7 +144,11 @@ def test_the_list_is_what_the_standard_library_sees(lab: CommandLab) -> None:
     )
     ours = subprocess.run(
         [*base, "-m", "vplug_rs", "list", "--json"],
-        env=environment, capture_output=True, text=True, timeout=60, check=True,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
     )
     rows = json.loads(ours.stdout)["entry_points"]
     assert sorted([row["group"], row["name"], row["value"]] for row in rows) == json.loads(theirs.stdout)
@@ -166,7 +171,11 @@ def test_a_listing_imports_nothing_heavy(lab: CommandLab, three: Path) -> None:
     )
     done = subprocess.run(
         [sys.executable, "-S", "-P", "-c", code],
-        env=lab.environment(three), capture_output=True, text=True, timeout=60, check=True,
+        env=lab.environment(three),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
     )
     assert done.stdout.count("live") == 3
     assert done.stderr.strip() == ""

@@ -21,7 +21,9 @@ def test_every_top_level_module_is_found_where_the_interpreter_finds_it() -> Non
     names = {module.name for module in pkgutil.iter_modules()}
     assert len(names) > 100
     for name in sorted(names):
-        spec = importlib.util.find_spec(name) if name.isidentifier() and name != "__main__" else None
+        if not name.isidentifier() or name in {"__main__", "distutils"}:  # setuptools' import hook answers for one
+            continue
+        spec = importlib.util.find_spec(name)
         if spec is None or spec.origin in {None, "built-in", "frozen"}:
             continue
         found = locator.find(name)
@@ -44,7 +46,7 @@ def test_built_in() -> None:
 def test_missing(name: str) -> None:
     found = Locator(sys.path).find(name)
     assert found.state in {"missing", "unknown"}
-    assert name.split(".")[-1] in found.detail or name.split(".", maxsplit=1)[0] in found.detail
+    assert name.rsplit(".", maxsplit=1)[-1] in found.detail or name.split(".", maxsplit=1)[0] in found.detail
 
 
 def test_in_an_archive(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ import sys
 import time
 from pathlib import Path
 
-import interpreters
 import pytest
-from cli_lab import CommandLab, lab
 
+import interpreters
+from cli_lab import CommandLab, lab
 from vplug_rs import cli
 from vplug_rs.cli import parser as cli_parser
 from vplug_rs.cli.codes import render
@@ -21,6 +21,7 @@ __all__ = ["lab"]
 
 HERE = Path(__file__).parent
 HELP = HERE / "data" / "help"
+PAGE = HERE.parent / "docs" / "cli.md"
 COMMANDS = ["", *cli_parser.COMMANDS]
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="uses Linux's devices and signals")
 
@@ -51,10 +52,11 @@ def test_no_help_line_is_too_long() -> None:
 
 
 def test_every_command_is_in_the_readers_page() -> None:
-    page = (HERE.parent / "docs" / "cli.md").read_text()
-    for command in cli_parser.COMMANDS:
-        assert f"## `vplug {command}" in page
-        assert (HELP / f"{command}.txt").read_text().strip() in page
+    page = PAGE.read_text()
+    for command in COMMANDS:
+        words = f"vplug {command}".strip()
+        help_text = (HELP / f"{command or 'vplug'}.txt").read_text()
+        assert f"```text\n$ {words} --help\n{help_text}```" in page
 
 
 def test_the_page_of_codes_is_the_table() -> None:
@@ -73,7 +75,8 @@ def test_version(lab: CommandLab) -> None:
     assert short.stdout.split()[0] == "vplug"
     long = lab.run(lab.site(), "--version", "--verbose").stdout
     assert long.startswith(short.stdout)
-    assert sys.executable in long
+    executable = next(line.split(maxsplit=1)[1] for line in long.splitlines() if "executable" in line)
+    assert Path(executable).samefile(sys.executable)
     assert "profile" in long
 
 
@@ -146,7 +149,12 @@ def test_a_reader_that_goes_away(lab: CommandLab, words: list[str]) -> None:
     os.close(reader)
     done = subprocess.run(
         [*lab.command(), *words],
-        env=lab.environment(site), stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+        env=lab.environment(site),
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=False,
     )
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, "")
@@ -159,7 +167,12 @@ def test_a_full_disk(lab: CommandLab) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [*lab.command(), "list"],
-            env=lab.environment(site), stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+            env=lab.environment(site),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
         )
     assert done.returncode == 74
     assert done.stderr == "error: cannot write the output: No space left on device\n"
@@ -185,15 +198,30 @@ def test_a_current_folder_that_was_deleted(lab: CommandLab, words: list[str]) ->
     line = f"rmdir {gone} && exec " + " ".join([*lab.command(), *words])
     done = subprocess.run(
         ["sh", "-c", line],
-        cwd=gone, env=lab.environment(site), capture_output=True, text=True, timeout=60, check=False,
+        cwd=gone,
+        env=lab.environment(site),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
 
 
-if __name__ == "__main__":
+def rewrite() -> None:
+    """Write the help files and the help in the reader's page anew."""
     HELP.mkdir(parents=True, exist_ok=True)
+    text = PAGE.read_text()
     for name in COMMANDS:
         line = [sys.executable, "-m", "vplug_rs", *([name] if name else []), "--help"]
-        text = subprocess.run(line, capture_output=True, text=True, check=True).stdout
-        (HELP / f"{name or 'vplug'}.txt").write_text(text)
+        shown = subprocess.run(line, capture_output=True, text=True, check=True).stdout
+        (HELP / f"{name or 'vplug'}.txt").write_text(shown)
+        head, start, rest = text.partition(f"```text\n$ {f'vplug {name}'.strip()} --help\n")
+        if start:
+            text = head + start + shown + rest[rest.index("```") :]
+    PAGE.write_text(text)
+
+
+if __name__ == "__main__":
+    rewrite()

@@ -38,7 +38,15 @@ def test_live_as_json(lab: CommandLab) -> None:
     info = lab.plugin(site, "acme")
     document = lab.json(site, "why", "acme")
     assert list(document) == [
-        "schema", "kind", "name", "group", "status", "entry_points", "distributions", "damaged", "suggestions",
+        "schema",
+        "kind",
+        "name",
+        "group",
+        "status",
+        "entry_points",
+        "distributions",
+        "damaged",
+        "suggestions",
     ]
     assert document["status"] == "live"
     (case,) = document["entry_points"]

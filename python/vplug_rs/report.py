@@ -58,7 +58,7 @@ def json_text(kind: str, body: dict[str, object]) -> str:
         kind: The command that answers.
         body: The other keys, in the order in which they are to appear.
     """
-    import json  # noqa: PLC0415  only `--json` pays for it
+    import json
 
     return json.dumps({"schema": SCHEMA, "kind": kind, **body}, indent=2)
 

@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except VplugError as error:
         report.message("error", str(error), error.hint)
         return error.exit_status
-    except Exception as error:  # noqa: BLE001  the last line of defence; `--traceback` shows it whole
+    except Exception as error:
         if traceback:
             raise
         return _unexpected(error, words)

@@ -9,7 +9,7 @@ import sys
 
 from vplug_rs import _core, report
 from vplug_rs.cli import measure
-from vplug_rs.errors import UsageError
+from vplug_rs.errors import UsageError, VplugError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,12 +26,12 @@ What is timed (medians, minima in brackets):
   import         the import alone
   first call     entry_points() in a process that has not asked before
   later call     the same again, nothing having changed on disk
-  whole process  a process that imports and asks once, less one that does nothing
+  whole process  importing and asking once, less a process that does nothing
 System calls are counted with strace, where it is installed.
 
 exit status:
-  0  done; 1 if the two answers differ (a damaged or doubled package: see
-     `vplug doctor`)
+  0  done
+  1  the two answers differ: `vplug doctor` says which package is at fault
   2  the command line is wrong, or this is a debug build
 """
 
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """
     parser.epilog = EPILOG
     parser.add_argument("--json", action="store_true", help="print one JSON object; times are in nanoseconds")
-    parser.add_argument("--rounds", type=whole_number, default=20, metavar="N", help="processes of each kind (default: 20)")
+    parser.add_argument("--rounds", type=whole_number, default=20, metavar="N", help="processes of each kind (20)")
     parser.add_argument("--group", metavar="G", help="ask for this group instead of for all")
 
 
@@ -62,12 +62,15 @@ def run(args: argparse.Namespace) -> int:
 
     Raises:
         UsageError: The core is a debug build, or this interpreter does not know its own path.
+        VplugError: Discovery by vplug_rs fails, which it never should.
     """
     if _core.build_info().get("profile") == "debug":
         raise UsageError("this is a debug build; its times mean nothing", hint="build it with `make dev`")
     if not sys.executable:
         raise UsageError("this interpreter does not know its own path, so it cannot start another")
     answers = {side: measure.answer(side, args.group) for side in SIDES}
+    if answers["vplug_rs"].error:
+        raise VplugError(f"vplug_rs cannot answer here: {answers['vplug_rs'].error}")
     results = measure.timings(SIDES, args.group, args.rounds)
     calls, why_not = measure.system_calls(SIDES, args.group)
     if args.json:
@@ -80,6 +83,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def whole_number(text: str) -> int:
+    """Read a number of rounds; argparse shows this function's name when it refuses.
+
+    Args:
+        text: What was given.
+
+    Raises:
+        ValueError: It is no number, or less than 1.
+    """
     number = int(text)
     if number < 1:
         raise ValueError(text)

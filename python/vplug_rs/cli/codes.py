@@ -5,8 +5,8 @@ In: the table. Out: Markdown.
 
 from __future__ import annotations
 
-from vplug_rs import report
-from vplug_rs.cli.findings import SEVERITIES, all_codes
+from vplug_rs import _core, report
+from vplug_rs.cli.findings import SEVERITIES
 
 HEAD = """\
 # Diagnostics
@@ -22,7 +22,7 @@ A *note* needs no action, and does not count for the exit status of `vplug docto
 
 def render() -> str:
     """The text of the page."""
-    rows = all_codes()
+    rows = _core.diagnostic_codes()
     parts = [HEAD]
     for severity in SEVERITIES:
         parts.append(f"\n## {severity.capitalize()}s\n")

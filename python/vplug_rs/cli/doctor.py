@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from vplug_rs import report
-from vplug_rs.cli import editable, inventory, pth
-from vplug_rs.cli.findings import SEVERITIES, Finding, in_order
+from vplug_rs import _core, report
+from vplug_rs.cli import editable, headers, inventory, pth
+from vplug_rs.cli.findings import SEVERITIES, as_dict, in_order, place
 from vplug_rs.cli.locate import Locator, module_of
 
 TYPE_CHECKING = False
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         body: dict[str, object] = {
             "distributions": distributions,
             "counts": counts,
-            "findings": [finding.as_dict() for finding in findings],
+            "findings": [as_dict(finding) for finding in findings],
         }
         report.emit(report.json_text("doctor", body))
     else:
@@ -66,20 +66,20 @@ def run(args: argparse.Namespace) -> int:
     return int(counts["error"] + counts["warning"] > 0)
 
 
-def examine(site: Site) -> list[Finding]:
+def examine(site: Site) -> list[_core.Diagnostic]:
     """All findings of a site, the worst first.
 
     Args:
         site: The environment.
     """
-    found = [Finding.of(diagnostic) for diagnostic in site.diagnostics]
+    found = list(site.diagnostics)
     known = {(finding.path, finding.line) for finding in found}
     found += [f for f in modules(site) if (f.path, f.line) not in known]  # a bad reference is reported as that
-    found += [*collisions(site.live), *editable.check(site), *pth.check(site)]
+    found += [*headers.check(site.copies), *collisions(site.live), *editable.check(site), *pth.check(site)]
     return in_order(found)
 
 
-def modules(site: Site) -> Iterator[Finding]:
+def modules(site: Site) -> Iterator[_core.Diagnostic]:
     """Yield a finding for each live entry point whose module does not exist, or cannot be checked.
 
     Args:
@@ -93,7 +93,7 @@ def modules(site: Site) -> Iterator[Finding]:
         found = locator.find(module)
         if found.state == "found":
             continue
-        yield Finding(
+        yield _core.Diagnostic(
             "module-missing" if found.state == "missing" else "module-unchecked",
             entry.file,
             f"`{entry.name} = {entry.value}` in group `{entry.group}`: {found.detail}",
@@ -102,7 +102,7 @@ def modules(site: Site) -> Iterator[Finding]:
         )
 
 
-def collisions(entries: list[Entry]) -> Iterator[Finding]:
+def collisions(entries: list[Entry]) -> Iterator[_core.Diagnostic]:
     """Yield a finding for each entry point that a distribution before it offers under the same group and name.
 
     Args:
@@ -112,7 +112,7 @@ def collisions(entries: list[Entry]) -> Iterator[Finding]:
     for entry in entries:
         other = first.setdefault((entry.group, entry.name), entry)
         if other.copy is not entry.copy:
-            yield Finding(
+            yield _core.Diagnostic(
                 "entry-point-name-collision",
                 entry.file,
                 f"`{entry.copy.label}` and `{other.copy.label}` both offer `{entry.name}` in group `{entry.group}`; "
@@ -122,13 +122,13 @@ def collisions(entries: list[Entry]) -> Iterator[Finding]:
             )
 
 
-def text_of(finding: Finding) -> str:
+def text_of(finding: _core.Diagnostic) -> str:
     """A finding in three lines: what, where, what to do.
 
     Args:
         finding: What was found.
     """
-    lines = [f"{finding.severity}[{finding.code}]: {finding.message}", f"  --> {finding.place}"]
+    lines = [f"{finding.severity}[{finding.code}]: {finding.message}", f"  --> {place(finding)}"]
     if finding.advice:
         lines.append(f"hint: {finding.advice}")
     return "\n".join(lines)

@@ -7,9 +7,10 @@ runs none of them.
 from __future__ import annotations
 
 import os
-from importlib.machinery import all_suffixes
 
-from vplug_rs.cli.findings import Finding, read_text
+from vplug_rs import _core
+from vplug_rs.cli.findings import read_text
+from vplug_rs.cli.locate import SUFFIXES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class FinderTable:
         self.targets = targets
 
 
-def check(site: Site) -> Iterator[Finding]:
+def check(site: Site) -> Iterator[_core.Diagnostic]:
     """Yield a finding for each editable install whose folder is gone.
 
     Args:
@@ -76,26 +77,26 @@ def _files(paths: Iterable[str], prefix: str, suffix: str) -> Iterator[str]:
                 yield os.path.join(folder, child)
 
 
-def _direct_url(copy: Copy) -> Iterator[Finding]:
+def _direct_url(copy: Copy) -> Iterator[_core.Diagnostic]:
     path = os.path.join(copy.path, "direct_url.json")
     text = read_text(path)
     if text is None or "editable" not in text:
         return
-    import json  # noqa: PLC0415  only editable installs pay for it
-    from urllib.parse import urlsplit  # noqa: PLC0415
-    from urllib.request import url2pathname  # noqa: PLC0415
+    import json
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
 
     try:
         document = json.loads(text)
         editable = document["dir_info"]["editable"]
-        parts = urlsplit(document["url"])
+        parts = urlsplit(str(document["url"]))
     except (KeyError, TypeError, ValueError):  # some other document: nothing that we could check
         return
     if editable is not True or parts.scheme != "file":
         return
     folder = url2pathname(parts.path)
     if not os.path.isdir(folder):
-        yield Finding(
+        yield _core.Diagnostic(
             "editable-stale",
             path,
             f"`{copy.label}` is installed in editable mode from `{folder}`, which is gone",
@@ -103,23 +104,25 @@ def _direct_url(copy: Copy) -> Iterator[Finding]:
         )
 
 
-def _egg_link(path: str) -> Iterator[Finding]:
+def _egg_link(path: str) -> Iterator[_core.Diagnostic]:
     text = read_text(path)
     lines = (text or "").splitlines()
     folder = lines[0].strip() if lines else ""
     target = os.path.join(os.path.dirname(path), folder)
     if not folder:
-        yield Finding("editable-stale", path, "the link of a development install names no folder")
+        yield _core.Diagnostic("editable-stale", path, "the link of a development install names no folder")
     elif not os.path.isdir(target):
-        yield Finding("editable-stale", path, f"a development install points to `{target}`, which is gone", line=1)
+        yield _core.Diagnostic(
+            "editable-stale", path, f"a development install points to `{target}`, which is gone", line=1
+        )
     else:
-        yield Finding("egg-link", path, f"a development install points to `{target}`", line=1)
+        yield _core.Diagnostic("egg-link", path, f"a development install points to `{target}`", line=1)
 
 
-def _finder(table: FinderTable) -> Iterator[Finding]:
+def _finder(table: FinderTable) -> Iterator[_core.Diagnostic]:
     for name, target, line in table.targets:
-        if not os.path.isdir(target) and not any(os.path.isfile(target + suffix) for suffix in all_suffixes()):
-            yield Finding(
+        if not os.path.isdir(target) and not any(os.path.isfile(target + suffix) for suffix in SUFFIXES):
+            yield _core.Diagnostic(
                 "editable-stale",
                 table.path,
                 f"the editable install of `{name}` points to `{target}`, which is gone",
@@ -129,7 +132,7 @@ def _finder(table: FinderTable) -> Iterator[Finding]:
 
 def _targets(text: str) -> Iterator[tuple[str, str, int]]:
     """Name, path and line of every string pair in a finder's tables."""
-    import ast  # noqa: PLC0415  only where there is such a finder
+    import ast
 
     try:
         tree = ast.parse(text)
@@ -149,7 +152,7 @@ def _targets(text: str) -> Iterator[tuple[str, str, int]]:
 
 
 def _pairs(table: ast.Dict) -> Iterator[tuple[str, str, int]]:
-    import ast  # noqa: PLC0415
+    import ast
 
     for key, value in zip(table.keys, table.values, strict=True):
         targets = value.elts if isinstance(value, ast.List) else [value]

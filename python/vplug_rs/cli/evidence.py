@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 
 from vplug_rs import _core
-from vplug_rs.cli.findings import Finding, read_text
-from vplug_rs.cli.listing import as_dict
+from vplug_rs.cli import findings, headers, listing
 from vplug_rs.cli.locate import Found, Locator, module_of
 
 TYPE_CHECKING = False
@@ -49,7 +48,7 @@ class EntryCase:
         name = module_of(entry.value)
         self.module: Found | None = None if name is None else locator.find(name)
         self.findings = [
-            Finding.of(diagnostic)
+            diagnostic
             for diagnostic in site.diagnostics
             if diagnostic.path == entry.file and diagnostic.line == entry.line
         ]
@@ -72,13 +71,13 @@ class EntryCase:
             name = module_of(self.entry.value)
             module = {"name": name, "state": found.state, "path": found.path, "detail": found.detail or None}
         return {
-            **as_dict(self.entry),
+            **listing.as_dict(self.entry),
             "status": self.status,
             "module": module,
             "hidden_by": copy_dict(self.entry.copy.hidden_by),
-            "twins": [as_dict(twin) for twin in self.twins],
-            "rivals": [as_dict(rival) for rival in self.rivals],
-            "findings": [finding.as_dict() for finding in self.findings],
+            "twins": [listing.as_dict(twin) for twin in self.twins],
+            "rivals": [listing.as_dict(rival) for rival in self.rivals],
+            "findings": [findings.as_dict(finding) for finding in self.findings],
         }
 
 
@@ -97,19 +96,14 @@ class DistributionCase:
         """Gather the facts about one distribution."""
         self.copy, *self.others = copies
         self.entries = [entry for entry in site.entries if entry.copy is self.copy]
-        self.findings = [
-            Finding.of(diagnostic)
-            for diagnostic in site.diagnostics
-            if any(_inside(diagnostic.path, copy.path) for copy in copies)
-        ]
+        known = [*site.diagnostics, *headers.check(copies)]
+        self.findings = [found for found in known if any(_inside(found.path, copy.path) for copy in copies)]
         self.status = self._judge()
 
     def _judge(self) -> str:
         if self.copy.state != "live":
             return DAMAGED if self.copy.hidden_by is None else HIDDEN
-        broken = any(
-            finding.severity == "error" and _inside(finding.path, self.copy.path) for finding in self.findings
-        )
+        broken = any(found.severity != "note" and _inside(found.path, self.copy.path) for found in self.findings)
         return DAMAGED if broken else LIVE
 
     def as_dict(self) -> dict[str, object]:
@@ -122,8 +116,8 @@ class DistributionCase:
             "state": self.copy.state,
             "status": self.status,
             "others": [copy_dict(copy) for copy in self.others],
-            "entry_points": [as_dict(entry) for entry in self.entries],
-            "findings": [finding.as_dict() for finding in self.findings],
+            "entry_points": [listing.as_dict(entry) for entry in self.entries],
+            "findings": [findings.as_dict(finding) for finding in self.findings],
         }
 
 
@@ -152,7 +146,7 @@ class Answer:
         copies = site.copies_of(name) if group is None else []
         if copies and not any(case.entry.copy.key == copies[0].key for case in self.entries):
             self.distributions.append(DistributionCase(site, copies))
-        states = [case.status for case in (*self.entries, *self.distributions)]
+        states = [case.status for case in self.entries] + [case.status for case in self.distributions]
         states += [DAMAGED] * len(self.damaged)
         self.status = next((state for state in states if state != LIVE), LIVE) if states else ABSENT
         self.suggestions = [] if states else _suggestions(site, name, group)
@@ -166,7 +160,7 @@ class Answer:
             "status": self.status,
             "entry_points": [case.as_dict() for case in self.entries],
             "distributions": [case.as_dict() for case in self.distributions],
-            "damaged": [finding.as_dict() for finding in self.damaged],
+            "damaged": [findings.as_dict(finding) for finding in self.damaged],
             "suggestions": [{"name": name, "is": what} for name, what in self.suggestions],
         }
 
@@ -199,20 +193,20 @@ def _subjects(site: Site, name: str, group: str | None) -> Iterator[Entry]:
         done.add(slot)
 
 
-def _damaged(site: Site, name: str, group: str | None) -> Iterator[Finding]:
+def _damaged(site: Site, name: str, group: str | None) -> Iterator[_core.Diagnostic]:
     """Findings on a line that starts with the name, or on a file that as a whole was given up and declares it."""
     for diagnostic in site.diagnostics:
         if os.path.basename(diagnostic.path) != "entry_points.txt" or diagnostic.severity == "note":
             continue
-        text = read_text(diagnostic.path) or ""
+        text = findings.read_text(diagnostic.path) or ""
         lines = text.splitlines()
         if diagnostic.line is not None and diagnostic.line <= len(lines):
             words = lines[diagnostic.line - 1].replace("=", " ").replace(":", " ").split()
             if words[:1] == [name]:
-                yield Finding.of(diagnostic)
+                yield diagnostic
                 continue
         if any(row[0] == name and group in (None, row[2]) for row in _core.parse_entry_points(text)):
-            yield Finding.of(diagnostic)
+            yield diagnostic
 
 
 def _suggestions(site: Site, name: str, group: str | None) -> list[tuple[str, str]]:
@@ -226,12 +220,11 @@ def _suggestions(site: Site, name: str, group: str | None) -> list[tuple[str, st
             return [(name, f"an entry point of group `{entry.group}`") for entry in elsewhere]
     if any(entry.group == name for entry in site.entries):
         return [(name, "a group")]
-    from difflib import get_close_matches  # noqa: PLC0415  only a name without match pays for it
+    from difflib import get_close_matches
 
     by_case = {other.lower(): other for other in known}
-    return [(by_case[near], known[by_case[near]]) for near in get_close_matches(name.lower(), by_case, 3)]
+    return [(by_case[near], known[by_case[near]]) for near in get_close_matches(name.lower(), by_case, 2, 0.7)]
 
 
 def _inside(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder + os.sep)
-

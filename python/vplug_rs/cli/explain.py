@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from vplug_rs import report
 from vplug_rs.cli.evidence import ABSENT, AMBIGUOUS, DAMAGED, HIDDEN, LIVE, MISSING_MODULE
+from vplug_rs.cli.findings import place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from vplug_rs._core import Diagnostic
     from vplug_rs.cli.evidence import Answer, DistributionCase, EntryCase
-    from vplug_rs.cli.findings import Finding
     from vplug_rs.cli.inventory import Copy, Entry
 
 SHOWN_ENTRIES = 6
@@ -51,20 +52,22 @@ def _entry(case: EntryCase) -> str:
     pairs += [(finding.severity, finding.message) for finding in case.findings]
     pairs += [("also claimed", f"{rival.copy.label}: {rival.value}, {_declared(rival)}") for rival in case.rivals]
     pairs += [("also hidden" if case.status == HIDDEN else "hides", _where(twin.copy)) for twin in case.twins]
-    place = f"entry point {case.place[0]} of {case.place[1]} in {group}" if case.place else group
+    rank = f"entry point {case.place[0]} of {case.place[1]} in {group}" if case.place else group
     if case.status == HIDDEN:
         return _hidden(case, pairs)
     if case.status == DAMAGED:
         advice = next((finding.advice for finding in case.findings), "the value must look like `module:attribute`")
-        return _block(f"{name} is listed, but cannot be loaded: {place}", pairs, advice)
+        return _block(f"{name} is listed, but cannot be loaded: {rank}", pairs, advice)
+    hint: str | None = None
     if case.status == MISSING_MODULE:
         hint = f"reinstall `{copy.name}`, or uninstall it if you do not need it"
-        return _block(f"{name} is listed, but its module does not exist: {place}", pairs, hint)
+        return _block(f"{name} is listed, but its module does not exist: {rank}", pairs, hint)
     if case.status == AMBIGUOUS:
         hint = f"uninstall {_one_of([copy.name, *(rival.copy.name for rival in case.rivals)])}"
-        return _block(f"{name} is claimed by more than one distribution: {place}", pairs, hint)
-    hint = _delete(case.twins[0].copy, keep=copy) if case.twins else None
-    return _block(f"{name} is live: {place}", pairs, hint)
+        return _block(f"{name} is claimed by more than one distribution: {rank}", pairs, hint)
+    if case.twins:
+        hint = _delete(case.twins[0].copy, keep=copy)
+    return _block(f"{name} is live: {rank}", pairs, hint)
 
 
 def _hidden(case: EntryCase, pairs: list[tuple[str, str]]) -> str:
@@ -94,7 +97,7 @@ def _distribution(case: DistributionCase) -> str:
     if not case.entries:
         pairs.append(("entry points", "none"))
     pairs += [("hides" if case.status == LIVE else "also found", _where(other)) for other in case.others]
-    pairs += [(finding.severity, f"{finding.message} ({finding.place})") for finding in case.findings]
+    pairs += [(finding.severity, f"{finding.message} ({place(finding)})") for finding in case.findings]
     hint = next((finding.advice for finding in case.findings if finding.advice), None)
     if case.status == LIVE:
         if case.others:
@@ -106,8 +109,8 @@ def _distribution(case: DistributionCase) -> str:
     return _block(f"`{copy.name}` {copy.version} is damaged", pairs, hint or fallback)
 
 
-def _damaged(name: str, finding: Finding) -> str:
-    pairs = [("where", finding.place), (finding.severity, finding.message)]
+def _damaged(name: str, finding: Diagnostic) -> str:
+    pairs = [("where", place(finding)), (finding.severity, finding.message)]
     if finding.distribution:
         pairs.append(("distribution", finding.distribution))
     return _block(f"`{name}` is damaged: its declaration cannot be read", pairs, finding.advice)
@@ -119,7 +122,8 @@ def _absent(answer: Answer) -> str:
     kind = "entry point" if answer.group is not None else "entry point or distribution"
     text = f"`{answer.name}` is not here: no {kind} of that name{where}"
     looked = f"{report.count(entries, 'entry point')} of {report.count(distributions, 'distribution')}"
-    hints = [f"did you mean `{name}`, {what}?" for name, what in answer.suggestions if name != answer.name]
+    near = [f"`{name}`, {what}" for name, what in answer.suggestions if name != answer.name]
+    hints = [f"did you mean {', or '.join(near)}?"] if near else []
     for name, what in answer.suggestions:
         if name == answer.name:
             hints.append(f"`vplug list {name}` shows that group" if what == "a group" else f"it is {what}")

@@ -1,112 +1,49 @@
-"""Findings: what the core's diagnostics and the command line's own checks have in common, and the table of all codes.
+"""Findings: the core's diagnostics and those of the command line's own checks, put in order and shown.
 
-In: diagnostics, or the words of a check. Out: `Finding`s, in order. The code is the interface, the text is not.
+In: diagnostics. Out: the same, sorted, and their text and JSON forms. The code is the interface, the text is not.
 """
 
 from __future__ import annotations
 
 import os
 
-from vplug_rs import _core
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from vplug_rs._core import Diagnostic
+
 SEVERITIES = ("error", "warning", "note")
 READ_LIMIT = 16 * 1024 * 1024  # far above any honest file; a device or a bomb ends here
 
-OWN_CODES = [
-    (
-        "module-unchecked",
-        "note",
-        "Only importing could tell whether an entry point's module exists",
-        "Nothing to do: an import hook, or the package itself, decides when it is imported.",
-    ),
-    (
-        "pth-folder-missing",
-        "warning",
-        "A .pth file adds a folder to the path that is gone",
-        "Put the folder back, or delete the line.",
-    ),
-]
-"""Slug, severity, title and advice of what the core knows nothing about."""
 
+def place(finding: Diagnostic) -> str:
+    """Path and line of a finding, in the form that editors follow.
 
-class Finding:
-    """One thing that is damaged, hidden, left over or worth knowing.
-
-    Attributes:
-        code: Its slug, stable between releases.
-        severity: `error`, `warning` or `note`.
-        path: The file or folder at fault.
-        line: The line in it, or `None`.
-        distribution: The distribution concerned, or `None`.
-        message: What is wrong.
-        advice: What to do.
+    Args:
+        finding: What was found.
     """
-
-    __slots__ = ("advice", "code", "distribution", "line", "message", "path", "severity")
-
-    def __init__(  # noqa: PLR0913  the fields of a record
-        self,
-        code: str,
-        path: str,
-        message: str,
-        *,
-        line: int | None = None,
-        distribution: str | None = None,
-        severity: str | None = None,
-        advice: str | None = None,
-    ) -> None:
-        """Describe a finding; severity and advice default to those of the code."""
-        default_severity, default_advice = next(
-            (row[1], row[3]) for row in all_codes() if row[0] == code
-        )
-        self.code = code
-        self.severity = severity or default_severity
-        self.path = path
-        self.line = line
-        self.distribution = distribution
-        self.message = message
-        self.advice = advice or default_advice
-
-    @classmethod
-    def of(cls, diagnostic: _core.Diagnostic) -> Finding:
-        """The finding that says what one of the core's diagnostics says.
-
-        Args:
-            diagnostic: The core's record.
-        """
-        return cls(
-            diagnostic.code,
-            diagnostic.path,
-            diagnostic.message,
-            line=diagnostic.line,
-            distribution=diagnostic.distribution,
-            severity=diagnostic.severity,
-            advice=diagnostic.advice,
-        )
-
-    @property
-    def place(self) -> str:
-        """Path and line in the form that editors follow."""
-        return self.path if self.line is None else f"{self.path}:{self.line}"
-
-    def as_dict(self) -> dict[str, object]:
-        """The keys under which JSON output shows it."""
-        return {
-            "code": self.code,
-            "severity": self.severity,
-            "path": self.path,
-            "line": self.line,
-            "distribution": self.distribution,
-            "message": self.message,
-            "advice": self.advice,
-        }
+    return finding.path if finding.line is None else f"{finding.path}:{finding.line}"
 
 
-def in_order(findings: Iterable[Finding]) -> list[Finding]:
+def as_dict(finding: Diagnostic) -> dict[str, object]:
+    """The keys under which JSON output shows a finding.
+
+    Args:
+        finding: What was found.
+    """
+    return {
+        "code": finding.code,
+        "severity": finding.severity,
+        "path": finding.path,
+        "line": finding.line,
+        "distribution": finding.distribution,
+        "message": finding.message,
+        "advice": finding.advice,
+    }
+
+
+def in_order(findings: Iterable[Diagnostic]) -> list[Diagnostic]:
     """Sort by severity, then by place; of two that say the same about one place, keep one.
 
     Args:
@@ -117,13 +54,6 @@ def in_order(findings: Iterable[Finding]) -> list[Finding]:
         unique.values(),
         key=lambda finding: (SEVERITIES.index(finding.severity), finding.path, finding.line or 0, finding.code),
     )
-
-
-def all_codes() -> list[tuple[str, str, str, str]]:
-    """Slug, severity, title and advice of every code, the core's first."""
-    core = _core.diagnostic_codes()
-    known = {row[0] for row in core}
-    return [*core, *(row for row in OWN_CODES if row[0] not in known)]
 
 
 def read_text(path: str) -> str | None:

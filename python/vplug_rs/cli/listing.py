@@ -95,7 +95,7 @@ def _explain_empty(group: str, entries: list[Entry]) -> None:
     if group in groups:
         hint = f"all its entry points are hidden; see `vplug list {group} --all`"
     else:
-        from difflib import get_close_matches  # noqa: PLC0415  only a name without match pays for it
+        from difflib import get_close_matches
 
         near = get_close_matches(group, sorted(groups), 1)
         hint = f"did you mean `{near[0]}`?" if near else "`vplug list` shows all groups"

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.machinery import all_suffixes
+from importlib.machinery import BYTECODE_SUFFIXES, EXTENSION_SUFFIXES, SOURCE_SUFFIXES
 from zipimport import ZipImportError, zipimporter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+SUFFIXES = (*EXTENSION_SUFFIXES, *SOURCE_SUFFIXES, *BYTECODE_SUFFIXES)
+"""In the order in which the import system tries them."""
 
 SILENT_FINDERS = frozenset({"_frozen_importlib", "_frozen_importlib_external", "_distutils_hack", "six"})
 """Modules of `sys.meta_path` finders that provide no module of their own, or only built-in ones."""
@@ -63,7 +66,6 @@ class Locator:
             paths: The search path, like `sys.path`.
         """
         self._paths = [path or os.curdir for path in paths]
-        self._suffixes = all_suffixes()
         self._listings: dict[str, frozenset[str]] = {}
         self._answers: dict[str, Found] = {}
         self._folders: set[str] = set()
@@ -107,19 +109,19 @@ class Locator:
             if part in children:
                 package = os.path.join(place, part)
                 inside = self._children(package)
-                for suffix in self._suffixes:
+                for suffix in SUFFIXES:
                     if f"__init__{suffix}" in inside:
                         return os.path.join(package, f"__init__{suffix}"), [package]
                 if os.path.isdir(package):
                     portions.append(package)
-            for suffix in self._suffixes:
+            for suffix in SUFFIXES:
                 if part + suffix in children:
                     return os.path.join(place, part + suffix), []
         return None, portions
 
     def _step_editable(self, name: str) -> tuple[str | None, list[str]]:
         if self._mapped is None:
-            from vplug_rs.cli.editable import finder_tables  # noqa: PLC0415  only for a name that is not on the path
+            from vplug_rs.cli.editable import finder_tables
 
             self._mapped = {key: target for table in finder_tables(self._paths) for key, target, _ in table.targets}
         target = self._mapped.get(name)

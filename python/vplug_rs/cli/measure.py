@@ -136,7 +136,7 @@ def system_calls(sides: Sequence[str], group: str | None) -> tuple[dict[str, dic
     Returns:
         Row -> side -> number, and the reason if they could not be counted.
     """
-    from shutil import which  # noqa: PLC0415  only the bench pays for it
+    from shutil import which
 
     strace = which("strace")
     if strace is None:
@@ -158,7 +158,8 @@ def _arguments(group: str | None) -> str:
 
 
 def _command(code: str) -> list[str]:
-    paths = [path for path in sys.path if isinstance(path, str)]
+    everything: list[object] = list(sys.path)
+    paths = [path for path in everything if isinstance(path, str)]
     return [sys.executable, "-c", PRELUDE.format(paths=paths) + code]
 
 
@@ -185,7 +186,7 @@ def _wall(code: str) -> int:
 
 def _traced(strace: str, code: str) -> int | None:
     """The number of system calls of a whole process and its threads, or `None` when it cannot be traced."""
-    import tempfile  # noqa: PLC0415
+    import tempfile
 
     with tempfile.TemporaryDirectory(prefix="vplug-bench-") as folder:
         log = os.path.join(folder, "trace")

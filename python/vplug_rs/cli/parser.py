@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
         HELP: str
 
-        def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
-        def run(self, args: argparse.Namespace) -> int: ...
+        def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...  # noqa: D102
+        def run(self, args: argparse.Namespace) -> int: ...  # noqa: D102
 
     class Options(argparse.Namespace):
         """The options in front of the sub-command."""
@@ -92,7 +92,7 @@ def top_parser() -> Parser:
     lines = "".join(f"  {name:<8} {text}\n" for name, (_, text) in COMMANDS.items())
     parser = Parser(
         "vplug",
-        "Find the plugins that are installed in this Python environment, and explain them.\n"
+        "Find the plugins that are installed in this Python, and explain them.\n"
         "No plugin is imported. No command but `run` starts a program of yours.\n\n"
         f"commands:\n{lines}\n"
         "`vplug COMMAND --help` says more.",
@@ -132,16 +132,17 @@ def load(command: str) -> Command:
         UsageError: There is no such sub-command.
     """
     if command not in COMMANDS:
-        from difflib import get_close_matches  # noqa: PLC0415  only a typing error pays for it
+        from difflib import get_close_matches
 
-        from vplug_rs.errors import UsageError  # noqa: PLC0415
+        from vplug_rs.errors import UsageError
 
         near = get_close_matches(command, COMMANDS, 1)
         hint = f"did you mean `{near[0]}`?" if near else "see `vplug --help`"
         raise UsageError(f"there is no command `{command}`", hint=hint)
-    from importlib import import_module  # noqa: PLC0415
+    from importlib import import_module
 
-    return import_module(f"vplug_rs.cli.{COMMANDS[command][0]}")  # type: ignore[return-value]
+    module: Command = import_module(f"vplug_rs.cli.{COMMANDS[command][0]}")
+    return module
 
 
 def command_parser(command: str, module: Command) -> Parser:

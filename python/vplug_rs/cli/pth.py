@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import sys
 
-from vplug_rs.cli.findings import Finding, read_text
+from vplug_rs import _core
+from vplug_rs.cli.findings import read_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ CODE_STARTS = ("import ", "import\t")
 SHOWN = 60  # enough of a line of code to recognise it
 
 
-def check(site: Site) -> Iterator[Finding]:
+def check(site: Site) -> Iterator[_core.Diagnostic]:
     """Yield a finding for each `.pth` line that runs code or names a missing folder.
 
     Args:
@@ -50,14 +51,14 @@ def site_directories(paths: list[str]) -> list[str]:
     if site.ENABLE_USER_SITE:
         known.append(site.getusersitepackages())
     real = {os.path.normcase(os.path.realpath(folder)) for folder in known}
-    found = {}
+    found: dict[str, str] = {}
     for path in paths:
         if path and os.path.normcase(os.path.realpath(path)) in real:
             found.setdefault(os.path.realpath(path), path)
     return list(found.values())
 
 
-def _check_file(site: Site, folder: str, child: str) -> Iterator[Finding]:
+def _check_file(site: Site, folder: str, child: str) -> Iterator[_core.Diagnostic]:
     path = os.path.join(folder, child)
     for number, line in enumerate((read_text(path) or "").splitlines(), 1):
         text = line.strip()
@@ -66,17 +67,18 @@ def _check_file(site: Site, folder: str, child: str) -> Iterator[Finding]:
         if line.startswith(CODE_STARTS):
             owner = _owner(site, folder, child)
             shown = text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
-            yield Finding(
+            yield _core.Diagnostic(
                 "pth-executes-code",
                 path,
                 f"every start of Python runs `{shown}`; "
                 + (f"the file belongs to `{owner.label}`" if owner else "no distribution lists the file as its own"),
                 line=number,
                 distribution=owner.name if owner else None,
-                severity="note",  # setuptools, virtualenv and every editable install of a namespace have one
             )
         elif not os.path.exists(os.path.join(folder, text)):
-            yield Finding("pth-folder-missing", path, f"the line adds `{text}` to the path, which is gone", line=number)
+            yield _core.Diagnostic(
+                "pth-folder-missing", path, f"the line adds `{text}` to the path, which is gone", line=number
+            )
 
 
 def _owner(site: Site, folder: str, child: str) -> Copy | None:
