@@ -16,6 +16,10 @@ use vplug_rs::{python_text, version_order};
 
 const SUFFIXES: [&str; 5] = [".py", ".pyc", ".cpython-312-x86_64-linux-gnu.so", ".abi3.so", ".so"];
 
+/// Unoptimised code is some thirty times slower, and the machine may be busy.
+const CASES: u32 = if cfg!(debug_assertions) { 200 } else { 2000 };
+const LINES: usize = if cfg!(debug_assertions) { 100_000 } else { 1_000_000 };
+
 /// Texts made of what the grammars care about, so that the rare paths are met often.
 fn text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
@@ -57,7 +61,8 @@ fn sectioned(text: &str) -> Option<Vec<(String, String, String)>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    // A failing input becomes a named test by hand, no file of seeds.
+    #![proptest_config(ProptestConfig { cases: CASES, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_parser_panics_on_any_bytes(bytes in bytes()) {
@@ -182,8 +187,8 @@ proptest! {
     }
 }
 
-/// Far above what any machine needs for a linear pass, far below what a quadratic one takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Far above what a busy machine needs for a linear pass (about 1 s), far below what a quadratic one takes.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn in_time(what: &str, work: impl FnOnce()) {
     let begin = Instant::now();
@@ -193,8 +198,8 @@ fn in_time(what: &str, work: impl FnOnce()) {
 }
 
 #[test]
-fn a_million_lines_take_linear_time() {
-    let count = 1_000_000;
+fn very_long_files_take_linear_time() {
+    let count = LINES;
     let lines = |line: fn(usize) -> String| {
         (0..count).fold(String::new(), |mut text, number| {
             let _ = writeln!(text, "{}", line(number));
@@ -210,7 +215,7 @@ fn a_million_lines_take_linear_time() {
         assert!(parsed.reference_faults().is_empty());
     });
     let fields = lines(|_| " continued".to_owned()).replacen(" c", "Name: c", 1);
-    in_time("a header of a million lines", || {
+    in_time("a header of many lines", || {
         assert!(matches!(
             metadata::first(fields.as_bytes(), "name", true),
             First::Found(_)
