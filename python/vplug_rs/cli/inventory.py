@@ -183,7 +183,7 @@ def load(paths: Iterable[object] | None = None) -> Site:
     by_number: dict[int, Copy] = {}
     hidden: list[tuple[Copy, int]] = []
     for row in inventory.rows():
-        copy = Copy(os.fspath(row.path), os.fspath(row.path_entry), row.entry_index, row.key, row.state)
+        copy = Copy(row.path, row.path_entry, row.entry_index, row.key, row.state)
         by_number[row.number] = copy
         if row.hidden_by is not None:
             hidden.append((copy, row.hidden_by))

@@ -127,7 +127,7 @@ def timings(sides: Sequence[str], group: str | None, rounds: int) -> dict[str, d
 
 
 def system_calls(sides: Sequence[str], group: str | None) -> tuple[dict[str, dict[str, int]], str | None]:
-    """Count the system calls of a call, as the difference between a process with it and one without.
+    """Count system calls, as the difference between a process that makes the call and one that does not.
 
     Args:
         sides: Keys of `IMPORT`.
@@ -142,11 +142,13 @@ def system_calls(sides: Sequence[str], group: str | None) -> tuple[dict[str, dic
     if strace is None:
         return {}, "strace not found"
     call = CALL.format(arguments=_arguments(group))
-    counts: dict[str, dict[str, int]] = {"system calls, first call": {}, "system calls, later call": {}}
+    # The import belongs to the first call: either side puts off a part of its imports until then.
+    counts: dict[str, dict[str, int]] = {"system calls, import and first call": {}, "system calls, later call": {}}
+    empty = _traced(strace, "")
+    if empty is None:
+        return {}, "strace cannot trace a process here"
     for side in sides:
-        traced = [_traced(strace, IMPORT[side] + call * times) for times in (0, 1, 2)]
-        if traced[0] is None:
-            return {}, "strace cannot trace a process here"
+        traced = [empty, *(_traced(strace, IMPORT[side] + call * times) for times in (1, 2))]
         for row, before, after in zip(counts, traced, traced[1:], strict=False):
             if before is not None and after is not None:
                 counts[row][side] = after - before
