@@ -63,11 +63,12 @@ def test_xa13_shadowed(lab: CommandLab) -> None:
     assert done.returncode == 1
     assert done.stderr == ""
     assert done.stdout == (
-        "`acme` is hidden: entry point of group `demo.plugins` in a copy of `acme` that is not the first\n"
-        "  value        acme_mod:run\n"
-        f"  declared in  {loser / 'entry_points.txt'}:2\n"
-        f"  hidden       acme 2.0 in `{loser}`\n"
-        f"  by           acme 1.4 in `{winner}`, which has no such entry point\n"
+        "`acme` is hidden: another copy of `acme` comes first on the path\n"
+        "  value         acme_mod:run\n"
+        "  group         demo.plugins\n"
+        f"  declared in   {loser / 'entry_points.txt'}:2\n"
+        f"  hidden        acme 2.0 in `{loser}`\n"
+        f"  used instead  acme 1.4 in `{winner}`, which has no such entry point\n"
         f"hint: if `acme` 2.0 is the one you want, delete `{winner}`\n"
     )
 
@@ -126,7 +127,29 @@ def test_a_file_that_cannot_be_read(lab: CommandLab) -> None:
     info = lab.plugin(site, "acme", b"[demo.plugins]\nlatin = acme_mod:run\nx = acme_mod:\xe9\n")
     document = lab.json(site, "why", "latin", status=1)
     assert document["status"] == "damaged"
+    assert lab.run(site, "why", "latin").stdout.startswith("`latin` is damaged: its declaration cannot be read\n")
     assert [finding["path"] for finding in document["damaged"]] == [str(info / "entry_points.txt")]
+
+
+def test_a_newer_copy_in_the_same_folder(lab: CommandLab) -> None:
+    site = lab.site()
+    old = lab.plugin(site, "acme", "[demo.plugins]\ngone = acme_mod:run\n", version="1.0")
+    lab.plugin(site, "acme", version="2.0")
+    done = lab.run(site, "why", "gone")
+    assert done.returncode == 1
+    assert done.stdout.startswith("`gone` is hidden: another copy of `acme` in the same folder wins\n")
+    assert f"  hidden        acme 1.0 in `{old}`\n" in done.stdout
+
+
+def test_the_remains_of_an_interrupted_uninstall(lab: CommandLab) -> None:
+    """Pip replaces the first letter of a folder that it is about to remove."""
+    site = lab.site()
+    info = lab.plugin(site, "acme").rename(site / "~cme-1.0.dist-info")
+    done = lab.run(site, "why", "acme")
+    assert done.returncode == 1
+    assert done.stdout.startswith("`acme` 1.0 is damaged\n")
+    assert f"`{info.name}` was moved aside by an installer that did not finish" in done.stdout
+    assert "hint: Remove the folders whose names begin with `~`" in done.stdout
 
 
 def test_a_value_that_is_no_reference(lab: CommandLab) -> None:
@@ -143,7 +166,8 @@ def test_claimed_twice(lab: CommandLab) -> None:
     lab.plugin(site, "beta", "[demo.plugins]\nshared = beta_mod:run\n")
     done = lab.run(site, "why", "shared")
     assert done.returncode == 1
-    assert done.stdout.count("`shared` is claimed by more than one distribution") == 2
+    assert done.stdout.count("`shared` is claimed by more than one distribution") == 1
+    assert "  also claimed  beta 1.0: beta_mod:run, " in done.stdout
     assert "hint: uninstall `acme` or `beta`" in done.stdout
     assert lab.json(site, "why", "shared", status=1)["status"] == "ambiguous"
 

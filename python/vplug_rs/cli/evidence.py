@@ -129,7 +129,7 @@ class Answer:
         group: The group that was asked for, or `None`.
         status: `live`, the first thing that is wrong, or `absent`.
         entries: One case per entry point.
-        distributions: One case for the distribution, where no entry point speaks for it.
+        distributions: One case for the distribution, where no entry point or damaged line speaks for it.
         damaged: Damaged lines or files that would have declared the name.
         suggestions: Names that may have been meant, with what they are.
         searched: Number of live entry points, and of live distributions.
@@ -144,7 +144,9 @@ class Answer:
         self.damaged = [] if self.entries else list(_damaged(site, name, group))
         self.distributions: list[DistributionCase] = []
         copies = site.copies_of(name) if group is None else []
-        if copies and not any(case.entry.copy.key == copies[0].key for case in self.entries):
+        spoken_for = {case.entry.copy.key for case in self.entries}
+        spoken_for |= {copy.key for copy in copies for found in self.damaged if _inside(found.path, copy.path)}
+        if copies and copies[0].key not in spoken_for:
             self.distributions.append(DistributionCase(site, copies))
         states = [case.status for case in self.entries] + [case.status for case in self.distributions]
         states += [DAMAGED] * len(self.damaged)

@@ -26,7 +26,12 @@ def text_of(answer: Answer) -> str:
     """
     if answer.status == ABSENT:
         return _absent(answer)
-    blocks = [_entry(case) for case in answer.entries]
+    told: set[int] = set()
+    blocks = []
+    for case in answer.entries:
+        if id(case.entry) not in told:  # rivals are told of once, beside each other
+            blocks.append(_entry(case))
+        told.update(id(rival) for rival in case.rivals)
     blocks += [_damaged(answer.name, finding) for finding in answer.damaged]
     blocks += [_distribution(case) for case in answer.distributions]
     return "\n\n".join(blocks)
@@ -44,6 +49,8 @@ def _entry(case: EntryCase) -> str:
     entry, copy = case.entry, case.entry.copy
     name, group = f"`{entry.name}`", f"group `{entry.group}`"
     pairs = [("value", entry.value)]
+    if case.status == HIDDEN:
+        pairs.append(("group", entry.group))
     if case.module is not None and case.status != HIDDEN:
         pairs.append(("module", case.module.path or case.module.detail))
     pairs.append(("declared in", _declared(entry)))
@@ -73,15 +80,14 @@ def _entry(case: EntryCase) -> str:
 def _hidden(case: EntryCase, pairs: list[tuple[str, str]]) -> str:
     entry, copy = case.entry, case.entry.copy
     winner = copy.hidden_by
-    headline = f"`{entry.name}` is hidden: entry point of group `{entry.group}` in a copy of `{copy.name}` that "
     if winner is None:
-        headline += "does not count"
         pairs.append(("not used", f"{_where(copy)} ({copy.state})"))
         hint = f"reinstall `{copy.name}`; if you do not need it, delete `{copy.path}`"
-        return _block(headline, pairs, hint)
-    headline += "is not the first" if winner.path_entry != copy.path_entry else "loses to another one beside it"
+        return _block(f"`{entry.name}` is hidden: the copy of `{copy.name}` that offers it does not count", pairs, hint)
+    why = "comes first on the path" if winner.path_entry != copy.path_entry else "in the same folder wins"
     pairs.append(("hidden", _where(copy)))
-    pairs.append(("by", f"{_where(winner)}, which has no such entry point"))
+    pairs.append(("used instead", f"{_where(winner)}, which has no such entry point"))
+    headline = f"`{entry.name}` is hidden: another copy of `{copy.name}` {why}"
     return _block(headline, pairs, _delete(winner, keep=copy))
 
 

@@ -167,7 +167,12 @@ class Site:
             name: The project's name in any spelling.
         """
         key = _core.normalize(name)
-        found = [copy for copy in self.copies if copy.key == key]
+        found = [
+            copy
+            for copy in self.copies
+            # Remains of an uninstall have a changed folder name; their metadata still says what they were.
+            if copy.key == key or (copy.state == "ignored" and key and _core.normalize(copy.name) == key)
+        ]
         return sorted(found, key=lambda copy: copy.state != "live")
 
 
