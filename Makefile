@@ -41,11 +41,11 @@ $(BENCH_STAMP): requirements-bench.txt $(STAMP)
 	@touch $@
 
 dev: $(STAMP) ## build the extension (release profile) and install the package into .venv, editable
-	VIRTUAL_ENV=$(VENV) $(BIN)/maturin develop --release --quiet
+	@VIRTUAL_ENV=$(VENV) $(BIN)/maturin develop --release 2>&1 | sed '/^Ignoring /d; /^Looking in /d'
 
 wheel: $(STAMP) ## build the wheel into dist/
 	rm -rf dist
-	$(BIN)/maturin build --release --quiet --interpreter $(BIN)/python --out dist
+	$(BIN)/maturin build --release --interpreter $(BIN)/python --out dist
 
 demo: dev ## build, then answer on your own environment: entry points, time beside importlib.metadata, one `vplug why`
 	@$(BIN)/python tools/demo.py $(PYTHON)

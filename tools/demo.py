@@ -31,7 +31,7 @@ first = time.perf_counter() - start
 start = time.perf_counter()
 module.entry_points()
 later = time.perf_counter() - start
-if hasattr(points, "values") and not hasattr(points, "names"):
+if isinstance(points, dict):
     points = [point for group in points.values() for point in group]
 rows = sorted({{(point.group, point.name, point.value) for point in points}})
 print(json.dumps([first, later, rows, sum(1 for _ in module.distributions())]))
@@ -54,8 +54,8 @@ class Environment:
 
     def measure(self, module: str) -> Any:
         """Give the times and the answers of one module, from a fresh process."""
-        # Isolated from the working folder: a source tree may hold metadata of its own.
-        done = self.run("-P", "-c", MEASURE.format(module=module))
+        # -P: the working folder may hold metadata of its own.  On 3.11 the standard warns about its own dict.
+        done = self.run("-P", "-W", "ignore", "-c", MEASURE.format(module=module))
         if done.returncode:
             sys.exit(f"{module} failed in {self.python}:\n{done.stderr}")
         return json.loads(done.stdout)
