@@ -136,9 +136,9 @@ class Guard:
 
 
 def search_path() -> list[str] | None:
-    """`sys.path` if it is a plain list of plain strings, otherwise `None`."""
+    """`sys.path` if it is a plain list of plain strings that the system could take, otherwise `None`."""
     path = sys.path
-    if type(path) is list and set(map(type, path)) == {str}:
+    if type(path) is list and set(map(type, path)) == {str} and "\0" not in "".join(path):
         return path
     return None
 
@@ -148,7 +148,7 @@ def _path_finder_method() -> Any:
 
     found = getattr(external.PathFinder, "find_distributions", None)
     # The back-port deletes it: then there is no leg that we could answer.
-    return found if getattr(found, "__module__", "") == external.__name__ else object()
+    return found if getattr(found, "__module__", "") == "_frozen_importlib_external" else object()
 
 
 _LEG = _path_finder_method()

@@ -43,7 +43,7 @@ def search(target: Target, genuine: Callable[..., Any]) -> Callable[..., Any]:
     def replacement(self: Any, prepared: Any) -> Any:
         if type(self) is fast_path and type(prepared) is prepared_class and "joinpath" not in vars(self) and intact():
             root, name = self.root, prepared.name
-            if type(root) is str:
+            if type(root) is str and "\0" not in root:
                 if name is None or name == "":
                     children = strict_list(root, None)
                     if children is not NotImplemented:
