@@ -22,8 +22,9 @@ FORBIDDEN = {
 }  # fmt: skip
 FRAMEWORKS = {"jax", "numpy", "torch", "triton", "vllm", "vplug_logits"}
 
+# `site` would have loaded os; it is left out so that the count does not depend on what is installed here.
 MEASURE = """
-import sys
+import os, sys
 before = set(sys.modules)
 {statement}
 new = sorted(set(sys.modules) - before)
@@ -82,7 +83,7 @@ def test_the_first_listing_loads_little_more(minor: int, tmp_path: Path) -> None
     statement = "import vplug_rs\nvplug_rs.entry_points(group='no such group')"
     loaded = new_modules(minor, import_root(tmp_path / "root"), statement)
     assert unwanted(loaded) == set()
-    assert len(loaded) <= 12, sorted(loaded)
+    assert len(loaded) <= 8, sorted(loaded)
 
 
 @each_minor()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from interpreters import clean_environment, import_root
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -33,9 +36,36 @@ def test_its_programs_run(program: str, tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
+def test_it_shows_what_vplug_why_says(tmp_path: Path) -> None:
+    shown = re.search(r"^```console\n\$ vplug why colours\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
+    assert shown
+    for folder, version in (("vendor", "1.0"), ("site", "1.2")):
+        info = tmp_path / folder / f"acme_colours-{version}.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: acme-colours\nVersion: {version}\n", "utf-8")
+        (info / "entry_points.txt").write_text("[myapp.plugins]\ncolours = acme_colours:register\n", "utf-8")
+        module = tmp_path / folder / "acme_colours" / "__init__.py"
+        module.parent.mkdir()
+        module.touch()
+    root = import_root(tmp_path / "root")
+    path = os.pathsep.join(str(tmp_path / folder) for folder in ("vendor", "site")) + os.pathsep + str(root)
+    done = subprocess.run(
+        [sys.executable, "-m", "vplug_rs", "why", "colours"],
+        cwd=root,
+        env=clean_environment(PYTHONPATH=path),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (done.stdout + done.stderr).replace(str(tmp_path), "/srv/app") == shown[1]
+
+
 def test_its_make_targets_exist() -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
-    asked = set(re.findall(r"\bmake ([a-z-]+)", README + (ROOT / "CONTRIBUTING.md").read_text("utf-8")))
+    pages = README + (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    asked = set(re.findall(r"(?:`|^    )make ([a-z-]+)", pages, flags=re.MULTILINE))
     assert asked >= {"demo", "test", "lint"}
     assert [name for name in asked if not re.search(rf"^{name}:.* ## ", makefile, flags=re.MULTILINE)] == []
 
