@@ -5,10 +5,12 @@ use std::ffi::{OsStr, OsString};
 
 use crate::files::{Content, Extent, Fault, Folder, Kind, Stamp};
 use crate::metadata;
-use crate::name::{self, NormalizedName};
+use crate::name::NormalizedName;
 
 /// As much of METADATA as is read for a name or a version; a header block is far smaller.
 pub const METADATA_HEAD: usize = 64 * 1024;
+/// Room for this many infos before a listing has to grow.
+const FIRST_ROOM: usize = 64;
 
 /// The two forms of metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +66,7 @@ pub struct DistInfo {
     /// Whether the interpreter takes `folder_key` for the uniqueness key too and does not read METADATA for it.
     pub unique_exact: bool,
     /// The file whose content decided the identity, and its stamp.
-    pub name_source: Option<(OsString, Option<Stamp>)>,
+    pub name_source: Option<Box<(OsString, Option<Stamp>)>>,
 }
 
 impl DistInfo {
@@ -112,26 +114,34 @@ pub fn header<'a>(bytes: &'a [u8], field: &str) -> Option<Cow<'a, str>> {
 /// # Errors
 /// The [`Fault`] that ended the listing.
 pub fn list(folder: &Folder) -> Result<Vec<DistInfo>, Fault> {
-    let mut found = Vec::new();
+    let mut found = Vec::with_capacity(FIRST_ROOM);
+    let mut unclear = Vec::new();
     folder.list(|name, kind| {
-        if let Some(info) = recognise(name, kind) {
+        if let Some((info, ambiguous)) = recognise(name, kind) {
+            if ambiguous || kind == Kind::Link {
+                unclear.push((found.len(), ambiguous));
+            }
             found.push(info);
         }
     })?;
-    for info in &mut found {
+    for (number, ambiguous) in unclear {
+        let Some(info) = found.get_mut(number) else { continue };
         if info.kind == Kind::Link && matches!(folder.stamp_of(&info.folder_name), Err(Fault::Absent)) {
             info.identity = Identity::Dangling;
-        }
-        if needs_own_name(info) {
+        } else if ambiguous {
             name_from_metadata(folder, info);
         }
     }
     Ok(found)
 }
 
-/// The name and form of a metadata child, by its suffix in any case.
-fn recognise(child: &OsStr, kind: Kind) -> Option<DistInfo> {
+/// The name and form of a metadata child, by its suffix in any case, and whether its name is ambiguous.
+fn recognise(child: &OsStr, kind: Kind) -> Option<(DistInfo, bool)> {
     let bytes = child.as_encoded_bytes();
+    // most children end otherwise
+    if !bytes.last().is_some_and(|last| last.eq_ignore_ascii_case(&b'o')) {
+        return None;
+    }
     [(".dist-info", Form::DistInfo), (".egg-info", Form::EggInfo)].into_iter().find_map(|(wanted, form)| {
         let (stem, suffix) = bytes.split_at_checked(bytes.len().checked_sub(wanted.len())?)?;
         let matches = suffix.eq_ignore_ascii_case(wanted.as_bytes());
@@ -139,9 +149,13 @@ fn recognise(child: &OsStr, kind: Kind) -> Option<DistInfo> {
     })
 }
 
-fn describe(child: &OsStr, stem: &[u8], exact_suffix: bool, form: Form, kind: Kind) -> DistInfo {
+fn describe(child: &OsStr, stem: &[u8], exact_suffix: bool, form: Form, kind: Kind) -> (DistInfo, bool) {
+    let listing_exact = stem.is_ascii();
     let text = String::from_utf8_lossy(stem);
-    let (project, _) = name::split_folder_name(&text);
+    let (project, rest) = match memchr::memchr(b'-', text.as_bytes()) {
+        Some(dash) => (&text[..dash], Some(&text[dash + 1..])),
+        None => (&*text, None),
+    };
     let identity = if text.starts_with('~') {
         Identity::Interrupted
     } else if project.is_empty() {
@@ -149,8 +163,8 @@ fn describe(child: &OsStr, stem: &[u8], exact_suffix: bool, form: Form, kind: Ki
     } else {
         Identity::FolderName
     };
-    let listing_exact = child.as_encoded_bytes().is_ascii();
-    DistInfo {
+    let ambiguous = identity == Identity::FolderName && rest.is_some_and(|rest| !is_version(rest));
+    let info = DistInfo {
         folder_name: child.to_owned(),
         form,
         kind,
@@ -163,25 +177,24 @@ fn describe(child: &OsStr, stem: &[u8], exact_suffix: bool, form: Form, kind: Ki
             && !project.is_empty()
             && stem.iter().any(|byte| *byte != b'.'),
         name_source: None,
-    }
-}
-
-/// Whether the folder's name is cut at a dash that may belong to the project's name.
-fn needs_own_name(info: &DistInfo) -> bool {
-    let text = info.folder_name.to_string_lossy();
-    let Some((stem, _)) = text.rsplit_once('.') else { return false };
-    info.identity == Identity::FolderName
-        && name::split_folder_name(stem).1.is_some_and(|rest| !is_version(rest))
+    };
+    (info, ambiguous)
 }
 
 /// Whether the text behind the first dash is a version, perhaps with `-py3.9` and a platform behind it.
+///
+/// Where it is not, the dash may belong to the project's name.
 fn is_version(rest: &str) -> bool {
-    let first = rest.split('-').next().unwrap_or_default();
-    let plain = first.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    // the escape of file names: `_` stands for `-` or `+`
-    first.starts_with(|letter: char| letter.is_ascii_digit() || letter == 'v')
-        && (plain || first.replace('_', "+").parse::<pep440_rs::Version>().is_ok()
-            || first.replace('_', "-").parse::<pep440_rs::Version>().is_ok())
+    let end = memchr::memchr(b'-', rest.as_bytes()).unwrap_or(rest.len());
+    let first = &rest[..end];
+    match first.as_bytes() {
+        [b'0'..=b'9', more @ ..] if more.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.') => true,
+        // the escape of file names: `_` stands for `-` or `+`
+        [b'0'..=b'9' | b'v', ..] => ["+", "-"]
+            .iter()
+            .any(|sign| first.replace('_', sign).parse::<pep440_rs::Version>().is_ok()),
+        _ => false,
+    }
 }
 
 fn name_from_metadata(folder: &Folder, info: &mut DistInfo) {
@@ -197,7 +210,7 @@ fn name_from_metadata(folder: &Folder, info: &mut DistInfo) {
     {
         info.identity = Identity::OwnName(NormalizedName::new(own.trim()));
     }
-    info.name_source = Some((path, stamp));
+    info.name_source = Some(Box::new((path, stamp)));
 }
 
 #[cfg(test)]
@@ -254,8 +267,8 @@ mod tests {
         let keys: Vec<_> = found.iter().map(key).collect();
         assert_eq!(keys, ["flake8", "flake8_plugin_utils", "gone"]);
         assert!(found[0].name_source.is_none());
-        assert!(found[1].name_source.as_ref().is_some_and(|(_, stamp)| stamp.is_some()));
-        assert!(found[2].name_source.as_ref().is_some_and(|(_, stamp)| stamp.is_none()));
+        assert!(found[1].name_source.as_ref().is_some_and(|source| source.1.is_some()));
+        assert!(found[2].name_source.as_ref().is_some_and(|source| source.1.is_none()));
     }
 
     #[test]
@@ -270,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_uniqueness_key_is_called_exact_only_where_the_interpreter_reads_no_metadata() {
-        let info = |name: &str| recognise(OsStr::new(name), Kind::Folder).unwrap();
+        let info = |name: &str| recognise(OsStr::new(name), Kind::Folder).unwrap().0;
         assert!(info("Foo.Bar-1.dist-info").unique_exact);
         assert_eq!(info("Foo.Bar-1.dist-info").folder_key.as_str(), "foo_bar");
         assert!(info("~ip-1.dist-info").unique_exact);

@@ -92,8 +92,8 @@ impl Parsed {
         let plain = is_plain(&text);
         if plain {
             // Here blanks at the ends of a line can only be these two.
-            let strip = |line| str::trim_matches(line, [' ', '\t']);
-            parser.read(python_text::plain_lines(&text), strip);
+            parser.rows.reserve(memchr::memchr_iter(b'=', text.as_bytes()).count());
+            parser.read(python_text::plain_lines(&text), str::trim_ascii);
         } else {
             let body = text.strip_prefix('\u{feff}').unwrap_or(&text);
             let skipped = text.len() - body.len();

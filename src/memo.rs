@@ -202,7 +202,7 @@ fn list_entry(path: &OsStr, known: Option<&Arc<Listing>>) -> Listed {
             let now = now_ns();
             let named = infos.iter().filter_map(|info| info.name_source.as_ref());
             let settled = stamp.settled(now)
-                && named.filter_map(|(_, stamp)| stamp.as_ref()).all(|stamp| stamp.settled(now));
+                && named.filter_map(|source| source.1.as_ref()).all(|stamp| stamp.settled(now));
             Listed::Folder(folder, Arc::new(Listing { stamp, settled, infos }))
         }
         Err(fault) => Listed::Unreadable(fault),
@@ -215,7 +215,7 @@ fn still_true(folder: &Folder, stamp: Stamp, known: &Listing) -> bool {
         && known
             .infos
             .iter()
-            .filter_map(|info| info.name_source.as_ref())
+            .filter_map(|info| info.name_source.as_deref())
             .all(|(file, stamp)| folder.stamp_of(file).ok() == *stamp)
 }
 

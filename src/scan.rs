@@ -158,7 +158,7 @@ impl Inventory {
         let mut rows = Vec::new();
         let mut seen_folders: Vec<(usize, Stamp)> = Vec::new();
         let mut repeated = Vec::new();
-        let mut keys: HashMap<&NormalizedName, ()> = HashMap::new();
+        let mut folders: Vec<Vec<&str>> = Vec::new();
         for (entry, (_, scanned)) in self.entries.iter().enumerate() {
             let Scanned::Folder(scan) = scanned else { continue };
             let stamp = scan.listing.stamp;
@@ -168,21 +168,22 @@ impl Inventory {
             }
             seen_folders.push((entry, stamp));
             let infos = &scan.listing.infos;
-            let start = rows.len();
-            rows.extend(infos.iter().enumerate().map(|(info, found)| {
-                let state = if found.key().is_some() { State::Live } else { State::Ignored };
-                Row { entry, info, state }
-            }));
-            rows[start..].sort_unstable_by(|one: &Row, two: &Row| {
-                let (one, two) = (&infos[one.info], &infos[two.info]);
-                one.key().cmp(&two.key()).then_with(|| one.folder_name.cmp(&two.folder_name))
+            let mut order: Vec<(Option<&str>, usize)> = (infos.iter().enumerate())
+                .map(|(number, info)| (info.key().map(NormalizedName::as_str), number))
+                .collect();
+            order.sort_unstable_by(|(one, a), (two, b)| {
+                one.cmp(two).then_with(|| infos[*a].folder_name.cmp(&infos[*b].folder_name))
             });
-            keys.reserve(infos.len());
-            for key in infos.iter().filter_map(DistInfo::key) {
-                *doubled |= keys.insert(key, ()).is_some();
-            }
+            rows.extend(order.iter().map(|(key, info)| {
+                let state = if key.is_some() { State::Live } else { State::Ignored };
+                Row { entry, info: *info, state }
+            }));
+            let keys: Vec<&str> = order.into_iter().filter_map(|(key, _)| key).collect();
+            *doubled = *doubled
+                || keys.windows(2).any(|pair| pair[0] == pair[1])
+                || folders.iter().any(|other: &Vec<&str>| in_both(other, &keys));
+            folders.push(keys);
         }
-        drop(keys);
         self.repeated = repeated;
         rows
     }
@@ -324,6 +325,12 @@ impl Inventory {
             }
         }
     }
+}
+
+/// Whether two sorted lists have a member in common.
+fn in_both(one: &[&str], two: &[&str]) -> bool {
+    let (few, many) = if one.len() < two.len() { (one, two) } else { (two, one) };
+    few.iter().any(|key| many.binary_search(key).is_ok())
 }
 
 /// A path entry and a child's name, as one path; the current folder adds nothing.

@@ -84,7 +84,7 @@ class Distribution:
 
     @property
     def _normalized_name(self) -> str:
-        return _core.normalize(self.name)
+        return _normalize(self.name)
 
     @property
     def entry_points(self) -> "Any":
@@ -260,10 +260,17 @@ class PathDistribution(Distribution):
     def _normalized_name(self) -> str:
         stem, extension = os.path.splitext(os.path.basename(self._info or str(self._given)))
         if extension in {".dist-info", ".egg-info"}:
-            key = _core.normalize(stem.partition("-")[0])
+            key = _normalize(stem.partition("-")[0])
             if key:
                 return key
-        return _core.normalize(self.name or "")
+        return _normalize(self.name or "")
+
+
+def _normalize(name: str) -> str:
+    try:
+        return _core.normalize(name)
+    except UnicodeEncodeError:  # bytes of a file name that are not UTF-8
+        return _core.normalize(name.encode("utf-8", "replace").decode("utf-8"))
 
 
 def _fspath(path: "Any") -> "str | None":
