@@ -135,6 +135,13 @@ def test_a_damaged_metadata_file(
     ]
 
 
+def test_names_that_are_meant_to_be_repeated_do_not_collide(lab: CommandLab) -> None:
+    site = lab.site()
+    for name in ("one", "two"):
+        lab.plugin(site, name, f"[pyinstaller40]\nhook-dirs = {name}_mod:hooks\n")
+    assert codes(lab.json(site, "doctor")) == []
+
+
 def test_a_submodule_that_is_missing(lab: CommandLab) -> None:
     site = lab.site()
     info = lab.plugin(site, "acme", "[demo.plugins]\na = pack.here:run\nb = pack.gone:run\nc = space.sub.mod:run\n")

@@ -30,6 +30,10 @@ exit status:
 """
 
 
+REPEATABLE = frozenset({"pyinstaller40"})
+"""Groups in which a name says what kind of thing it is, so that every distribution uses the same ones."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments.
 
@@ -110,6 +114,8 @@ def collisions(entries: list[Entry]) -> Iterator[_core.Diagnostic]:
     """
     first: dict[tuple[str, str], Entry] = {}
     for entry in entries:
+        if entry.group in REPEATABLE:
+            continue
         other = first.setdefault((entry.group, entry.name), entry)
         if other.copy is not entry.copy:
             yield _core.Diagnostic(

@@ -162,7 +162,8 @@ def _arguments(group: str | None) -> str:
 def _command(code: str) -> list[str]:
     everything: list[object] = list(sys.path)
     paths = [path for path in everything if isinstance(path, str)]
-    return [sys.executable, "-c", PRELUDE.format(paths=paths) + code]
+    # -P: the path is set anyway, and CPython 3.13.0 loads no PyO3 module from a deleted folder without it.
+    return [sys.executable, "-P", "-c", PRELUDE.format(paths=paths) + code]
 
 
 def _child(code: str) -> subprocess.CompletedProcess[str]:
