@@ -57,7 +57,7 @@ _OURS = {
 # submodules of the standard's package that its own code and tests reach for
 _PRIVATE = {"_adapters", "_collections", "_functools", "_itertools", "_meta", "_text"}
 _SUBMODULES = {
-    "_discovery", "_distribution", "_files", "_genuine", "_leg", "_message", "_older", "_packages", "_points", "_report",
+    "_discovery", "_distribution", "_files", "_genuine", "_late", "_leg", "_message", "_older", "_packages", "_points", "_report",
 }  # fmt: skip
 _MISSING = object()
 

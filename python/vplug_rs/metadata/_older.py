@@ -4,81 +4,46 @@ import warnings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import sys
     from collections.abc import Iterable, Iterator
     from typing import Any
 
     from vplug_rs.metadata._points import EntryPoint, EntryPoints
-else:
-    import sys
 
 
-class Subscriptable:
-    """Index access to an entry point's fields."""
-
-    def __getitem__(self, item: "Any") -> "Any":
-        warnings.warn(
-            "EntryPoint tuple interface is deprecated. Access members by name.", DeprecationWarning, stacklevel=2
-        )
-        return self._key()[item]  # type: ignore[attr-defined]
-
-    if sys.version_info < (3, 12):
-
-        def __iter__(self) -> "Iterator[Any]":
-            warnings.warn(
-                "Construction of dict of EntryPoints is deprecated in favor of EntryPoints.",
-                DeprecationWarning,
-                stacklevel=1,
-            )
-            return iter((self.name, self))  # type: ignore[attr-defined]
+def _warn(text: str) -> None:
+    # this function, its caller here, the method that called it: the next frame is the user's
+    warnings.warn(text, DeprecationWarning, stacklevel=4)
 
 
-def _warn_list() -> None:
-    warnings.warn(
-        "EntryPoints list interface is deprecated. Cast to list if needed.", DeprecationWarning, stacklevel=3
-    )
+def field(point: "EntryPoint", item: "Any") -> "Any":
+    """`entry_point[0]`."""
+    _warn("EntryPoint tuple interface is deprecated. Access members by name.")
+    return point._key()[item]
 
 
-def warn_index() -> None:
-    """Warns of `entry_points[0]`, two frames up."""
-    warnings.warn(
-        "Accessing entry points by index is deprecated. Cast to tuple if needed.", DeprecationWarning, stacklevel=3
-    )
+def name_and_point(point: "EntryPoint") -> "Iterator[Any]":
+    """`dict(entry_points)`."""
+    _warn("Construction of dict of EntryPoints is deprecated in favor of EntryPoints.")
+    return iter((point.name, point))
 
 
-class DeprecatedList(list):  # type: ignore[type-arg]
-    """A list whose own methods warn."""
+def by_index(points: "EntryPoints", index: int) -> "Any":
+    """`entry_points[0]`, on Python 3.11."""
+    _warn("Accessing entry points by index is deprecated. Cast to tuple if needed.")
+    return list.__getitem__(points, index)
 
-    __slots__ = ()
 
-    def __add__(self, other: "Any") -> "Any":
+def list_method(points: "EntryPoints", name: str, *args: "Any", **kwargs: "Any") -> "Any":
+    """A method of a list, on Python 3.11."""
+    text = "EntryPoints list interface is deprecated. Cast to list if needed."
+    if name in {"__add__", "__eq__"}:
+        (other,) = args
         if not isinstance(other, tuple):
-            _warn_list()
+            _warn(text)
             other = tuple(other)
-        return self.__class__(tuple(self) + other)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, tuple):
-            _warn_list()
-            other = tuple(other)  # type: ignore[arg-type]
-        return tuple(self) == other
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-def _warning(name: str) -> "Any":
-    genuine = getattr(list, name)
-
-    def method(self: "Any", *args: "Any", **kwargs: "Any") -> "Any":
-        _warn_list()
-        return genuine(self, *args, **kwargs)
-
-    method.__name__ = name
-    return method
-
-
-for _name in ("__setitem__", "__delitem__", "__iadd__", "append", "reverse", "extend", "pop", "remove", "insert", "sort"):
-    setattr(DeprecatedList, _name, _warning(_name))
+        return points.__class__(tuple(points) + other) if name == "__add__" else tuple(points) == other
+    _warn(text)
+    return getattr(list, name)(points, *args, **kwargs)
 
 
 class SelectableGroups(dict):  # type: ignore[type-arg]
@@ -115,9 +80,7 @@ class SelectableGroups(dict):  # type: ignore[type-arg]
         return self._all.select(**params) if params else self
 
     def _warn(self) -> None:
-        warnings.warn(
-            "SelectableGroups dict interface is deprecated. Use select.", DeprecationWarning, stacklevel=3
-        )
+        warnings.warn("SelectableGroups dict interface is deprecated. Use select.", DeprecationWarning, stacklevel=3)
 
     def __getitem__(self, name: "Any") -> "Any":
         self._warn()

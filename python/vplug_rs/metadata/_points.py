@@ -4,78 +4,25 @@ import sys
 
 from vplug_rs import _core
 
-if sys.version_info < (3, 13):
-    from vplug_rs.metadata import _older
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any, ClassVar
 
 
-class Owner:
-    """The distribution of some entry points, made when it is first asked for and shared by them."""
+class _Late:
+    """An attribute that costs too much to have before it is asked for: `dist` and `pattern`."""
 
-    __slots__ = ("made", "path")
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.made: Any = None
-
-    def distribution(self) -> "Any":
-        if self.made is None:
-            from vplug_rs.metadata._distribution import PathDistribution
-
-            self.made = PathDistribution(self.path)
-        return self.made
-
-
-class _LazyDistribution:
-    """`EntryPoint.dist`: None on the class, as in the standard."""
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
 
     def __get__(self, point: "Any", owner: type) -> "Any":
-        if point is None:
-            return None
-        holder = vars(point).get("_owner")
-        if holder is None:
-            return None
-        made = vars(point)["dist"] = holder.distribution()
-        return made
+        from vplug_rs.metadata import _late
+
+        return getattr(_late, self.name)(point)
 
 
-class _Pattern:
-    """`EntryPoint.pattern`, compiled when it is asked for: `re` costs more than a scan."""
-
-    def __get__(self, point: "Any", owner: type) -> "Any":
-        import re
-
-        return re.compile(
-            r"(?P<module>[\w.]+)\s*"
-            r"(:\s*(?P<attr>[\w.]+)\s*)?"
-            r"((?P<extras>\[.*\])\s*)?$"
-        )
-
-
-def _parts(point: "Any") -> "tuple[str, str | None, list[str]]":
-    value = point.value
-    found = _core.parse_reference(value) if isinstance(value, str) else NotImplemented
-    if found is NotImplemented:
-        import re
-
-        match = point.pattern.match(value)
-        found = match and (match["module"], match["attr"], re.findall(r"\w+", match["extras"] or ""))
-    if found is None:
-        raise ValueError(
-            f"invalid object reference {value!r} of the entry point {point.name!r} in group {point.group!r}: "
-            "expected 'module' or 'module:attribute'"
-        )
-    return found
-
-
-_POINT_BASES: "tuple[type, ...]" = (_older.Subscriptable,) if sys.version_info < (3, 13) else ()
-
-
-class EntryPoint(*_POINT_BASES):  # type: ignore[misc]  # the bases differ by interpreter
+class EntryPoint:
     """A named reference to an object, offered by a distribution in a group.
 
     Attributes: `name`, `value` (the reference, `module:attribute [extras]`), `group`, and `dist`, the distribution,
@@ -85,8 +32,8 @@ class EntryPoint(*_POINT_BASES):  # type: ignore[misc]  # the bases differ by in
     name: str
     value: str
     group: str
-    dist = _LazyDistribution()
-    pattern: "ClassVar[Any]" = _Pattern()
+    dist: "Any" = _Late()
+    pattern: "ClassVar[Any]" = _Late()
 
     def __init__(self, name: str, value: str, group: str) -> None:
         vars(self).update(name=name, value=value, group=group)
@@ -97,29 +44,29 @@ class EntryPoint(*_POINT_BASES):  # type: ignore[misc]  # the bases differ by in
         Raises ValueError if the value is no reference, ImportError or AttributeError if there is no such object, and
         whatever the module raises.
         """
-        module, attr, _ = _parts(self)
-        # not __import__: that gives the top-level package
-        from importlib import import_module
+        from vplug_rs.metadata import _late
 
-        found: Any = import_module(module)
-        for part in filter(None, (attr or "").split(".")):
-            found = getattr(found, part)
-        return found
+        return _late.load(self)
 
     @property
     def module(self) -> str:
         """The module of the reference. Raises ValueError if the value is no reference."""
-        return _parts(self)[0]
+        return self._parts()[0]
 
     @property
     def attr(self) -> "str | None":
         """The attribute of the reference, or None. Raises ValueError if the value is no reference."""
-        return _parts(self)[1]
+        return self._parts()[1]
 
     @property
     def extras(self) -> "list[str]":
         """The words in brackets behind the reference. Raises ValueError if the value is no reference."""
-        return _parts(self)[2]
+        return self._parts()[2]
+
+    def _parts(self) -> "tuple[str, str | None, list[str]]":
+        from vplug_rs.metadata import _late
+
+        return _late.parts(self)
 
     def _for(self, dist: "Any") -> "EntryPoint":
         vars(self).update(dist=dist)
@@ -151,14 +98,28 @@ class EntryPoint(*_POINT_BASES):  # type: ignore[misc]  # the bases differ by in
         # the distribution travels, the holder does not
         return {**{k: v for k, v in vars(self).items() if k != "_owner"}, "dist": self.dist}
 
+    if sys.version_info < (3, 13):
+
+        def __getitem__(self, item: "Any") -> "Any":
+            from vplug_rs.metadata import _older
+
+            return _older.field(self, item)
+
+    if sys.version_info < (3, 12):
+
+        def __iter__(self) -> "Any":
+            from vplug_rs.metadata import _older
+
+            return _older.name_and_point(self)
+
     def __setstate__(self, state: "dict[str, Any]") -> None:
         vars(self).update(state)
 
 
-_POINTS_BASE: type = _older.DeprecatedList if sys.version_info < (3, 12) else tuple
+_SEQUENCE: type = tuple if sys.version_info >= (3, 12) else list
 
 
-class EntryPoints(_POINTS_BASE):  # type: ignore[misc,valid-type]  # the base differs by interpreter
+class EntryPoints(_SEQUENCE):  # type: ignore[misc,valid-type]  # the base differs by interpreter
     """An immutable sequence of entry points: a list on Python 3.11, a tuple from 3.12 on, as in the standard."""
 
     __slots__ = ()
@@ -166,8 +127,9 @@ class EntryPoints(_POINTS_BASE):  # type: ignore[misc,valid-type]  # the base di
     def __getitem__(self, name: "Any") -> "Any":
         """The first entry point of a name. Raises KeyError if there is none."""
         if sys.version_info < (3, 12) and isinstance(name, int):
-            _older.warn_index()
-            return super().__getitem__(name)
+            from vplug_rs.metadata import _older
+
+            return _older.by_index(self, name)
         for point in self.select(name=name):
             return point
         raise KeyError(name)
@@ -200,15 +162,30 @@ class EntryPoints(_POINTS_BASE):  # type: ignore[misc,valid-type]  # the base di
         return (EntryPoint(name, value, group) for name, value, group, _ in _core.parse_entry_points(text or ""))
 
 
+if sys.version_info < (3, 12):
+
+    def _deprecated(name: str) -> "Any":
+        def method(self: "Any", *args: "Any", **kwargs: "Any") -> "Any":
+            from vplug_rs.metadata import _older
+
+            return _older.list_method(self, name, *args, **kwargs)
+
+        return method
+
+    for _name in "__setitem__ __delitem__ __iadd__ __add__ __eq__ append reverse extend pop remove insert sort".split():
+        setattr(EntryPoints, _name, _deprecated(_name))
+    EntryPoints.__hash__ = None  # type: ignore[assignment]
+
+
 def make(rows: "list[tuple[str, str, str, int, int]]", inventory: "_core.Inventory") -> "list[EntryPoint]":
     """Entry points for the rows of an inventory; those of one distribution share its object."""
-    owners: dict[int, Owner] = {}
+    owners: dict[int, list[Any]] = {}
     made = []
     new = object.__new__
     for name, value, group, row, _ in rows:
         owner = owners.get(row)
         if owner is None:
-            owner = owners[row] = Owner(inventory.path_of(row))
+            owner = owners[row] = [inventory.path_of(row), None]  # the object comes when it is asked for
         point = new(EntryPoint)
         # past the guard of __setattr__
         point.__dict__.update(name=name, value=value, group=group, _owner=owner)
