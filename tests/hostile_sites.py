@@ -201,9 +201,10 @@ CASES: dict[str, Hostile] = {
     "metadata: empty": Hostile(_info(METADATA="")),
     "metadata: no colon anywhere": Hostile(_info(METADATA="word\n" * 10)),
     "metadata: continuation first": Hostile(_info(METADATA=" x: y\n\tz\nName: odd\n")),
-    "metadata: a million headers": Hostile(
-        _info(METADATA="Name: odd\nVersion: 1\n" + "C: x\n" * 1_000_000), blocks=True
+    "metadata: a hundred thousand headers": Hostile(
+        _info(METADATA="Name: odd\nVersion: 1\n" + "C: x\n" * 100_000), blocks=True
     ),
+    "metadata: a body of a million lines": Hostile(_info(METADATA="Name: odd\nVersion: 1\n\n" + "C: x\n" * 1_000_000)),
     "metadata: 100 MB": Hostile(
         _info(METADATA=Sparse(HUGE, b"Name: odd\nVersion: 1\n\n")), codes=("metadata-too-large",), blocks=True
     ),

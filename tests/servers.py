@@ -47,7 +47,7 @@ class Server:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            env=clean_environment(),
+            env=clean_environment(PYTHONHASHSEED="0"),  # packages_distributions() goes through sets
             cwd="/",
         )
         self._rest = b""

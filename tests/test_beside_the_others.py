@@ -20,7 +20,7 @@ MODULES = ("importlib.metadata", "importlib_metadata", "vplug_rs.metadata")
 
 
 @pytest.mark.parametrize("install", [False, True], ids=["alone", "installed"])
-@pytest.mark.parametrize("order", itertools.permutations(MODULES), ids="-".join)
+@pytest.mark.parametrize("order", list(itertools.permutations(MODULES)), ids="-".join)
 def test_each_distribution_counts_once(order: tuple[str, ...], install: bool, tmp_path: Path) -> None:
     root = import_root(tmp_path / "root")
     linked_packages(root, [located(name) for name in ("importlib_metadata", "zipp")])

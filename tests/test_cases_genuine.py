@@ -22,7 +22,7 @@ TOTAL = 23
 def run_cases(minor: int, where: Path, **settings: str) -> dict[str, int]:
     """Run the cases with another interpreter, which borrows this one's pytest; count the outcomes."""
     interpreter = need(minor)
-    borrowed = [located(name) for name in ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments")]
+    borrowed = [located(name) for name in ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")]
     root = linked_packages(import_root(where / "import"), borrowed)
     work = where / "cwd"
     work.mkdir()

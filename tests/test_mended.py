@@ -74,7 +74,7 @@ def test_01_a_line_without_equals_is_skipped_and_reported(site: Site) -> None:
     assert sorted(site.found()) == [("a", "m:f"), ("b", "m:g"), ("c", "m:f")]
     found = site.wrong()["entry-points-line-without-equals"]
     assert (found.path, found.line) == (str(site.folder / "shabby-1.dist-info" / "entry_points.txt"), 3)
-    assert (found.severity, found.distribution) == ("error", "shabby")
+    assert (found.severity, found.distribution) == ("error", "shabby 1")
     assert found.advice
 
 
@@ -158,7 +158,7 @@ def test_09_a_listing_imports_nothing_heavy(site: Site) -> None:
         import vplug_rs
         print([p.name for p in vplug_rs.entry_points(group="g")], vplug_rs.version("good"))
         new = set(sys.modules) - before
-        print(sorted(new.intersection({(forbidden + ' tempfile shutil').split()!r}))
+        print(sorted(new.intersection({(forbidden + " tempfile shutil").split()!r})))
     """
     assert child(code, "-S").splitlines() == ["['ok'] 1", "[]"]
 

@@ -17,8 +17,10 @@ import importlib
 import json
 import os
 import pathlib
+import re
 import sys
 import warnings
+from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -36,8 +38,6 @@ class ImportOnly:
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
         """Give what the usual machinery finds on the old path."""
-        from importlib.machinery import PathFinder
-
         return PathFinder.find_spec(fullname, self.paths if path is None else path, target)
 
 
@@ -68,8 +68,10 @@ def ask(function: Callable[..., Any], *arguments: Any) -> list[Any]:
 
 def brief(text: Any) -> Any:
     """A long text as its length and hash."""
-    if not isinstance(text, str) or len(text) < LONG:
+    if not isinstance(text, str):
         return text
+    if len(text) < LONG:
+        return re.sub(r"\bat 0x[0-9a-f]+", "at 0x", text)  # of an object that got into a message
     return [len(text), hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()]
 
 
@@ -114,7 +116,11 @@ def message(found: Any) -> list[Any]:
     headers = [[brief(key), brief(str(value))] for key, value in found.items()]
     if len(headers) > LONG:
         return [len(headers), headers[:100]]
-    return [headers, ask(lambda: brief(str(found.get_payload()))), ask(lambda: brief(json.dumps(found.json)))]
+    return [
+        headers,
+        ask(lambda: brief(str(found.get_payload()))),
+        ask(lambda: brief(json.dumps(found.json, default=str))),
+    ]
 
 
 def name_of(d: Any) -> Any:
