@@ -57,12 +57,9 @@ def test_xa15_eight_findings_as_json(lab: CommandLab, damaged: Path) -> None:
         assert found[code]["severity"] in {"error", "warning", "note"}
         assert found[code]["message"]
         assert found[code]["advice"]
-    lines = {code: finding["line"] for code, finding in found.items()}
-    assert {code: line for code, line in lines.items() if line is not None} == {
-        code: line for code, (_, line) in EIGHT.items() if lines[code] is not None
+    assert {code: finding["line"] for code, finding in found.items()} == {
+        code: line for code, (_, line) in EIGHT.items()
     }
-    for code in ("entry-points-line-without-equals", "module-missing", "entry-point-name-collision"):
-        assert lines[code] == EIGHT[code][1]
     assert sum(document["counts"].values()) == 8
 
 
@@ -133,6 +130,14 @@ def test_a_damaged_metadata_file(
     assert codes(lab.json(site, "doctor", status=1)) == [
         (code, str(info / child), line) for code, child, line in expected
     ]
+
+
+def test_a_folder_that_is_on_the_path_twice(lab: CommandLab) -> None:
+    site = lab.site()
+    lab.plugin(site, "acme")
+    twin = lab.root / "lib64"
+    twin.symlink_to(site, target_is_directory=True)
+    assert codes(lab.json([site, twin], "doctor")) == [("path-entry-duplicate", str(twin), None)]
 
 
 def test_names_that_are_meant_to_be_repeated_do_not_collide(lab: CommandLab) -> None:

@@ -163,6 +163,29 @@ def test_names_that_the_terminal_cannot_show_are_escaped(lab: CommandLab) -> Non
     assert "sit\\xe9" in done.stdout
 
 
+def test_names_cannot_steer_the_terminal(lab: CommandLab) -> None:
+    site = lab.site("line\nbreak")
+    lab.plugin(site, "acme", "[demo.plugins]\nred\x1b[31m = acme_mod:run\nright\u202eleft = acme_mod:run\n")
+    done = lab.run(site, "list", PYTHONUTF8="1")
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) == 3
+    assert "red\\x1b[31m" in done.stdout
+    assert "right\\u202eleft" in done.stdout
+    names = [row["name"] for row in lab.json(site, "list")["entry_points"]]
+    assert names == ["red\x1b[31m", "right\u202eleft"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+def test_a_path_that_is_not_utf8(lab: CommandLab) -> None:
+    site = lab.site("caf\udce9")
+    lab.plugin(site, "acme")
+    (row,) = lab.json(site, "list")["entry_points"]
+    assert row["path"] == str(site / "acme-1.0.dist-info")
+    assert row["distribution"] == "acme"
+    assert "caf\\udce9" in lab.run(site, "why", "acme").stdout
+    assert lab.run(site, "doctor").returncode == 0
+
+
 def test_a_listing_imports_nothing_heavy(lab: CommandLab, three: Path) -> None:
     code = (
         "import sys; from vplug_rs.cli import main; status = main(['list']); "

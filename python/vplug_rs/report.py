@@ -15,11 +15,17 @@ if TYPE_CHECKING:
 SCHEMA = 1
 """Number of the JSON layout. It rises when a key changes its meaning or goes away, not when one is added."""
 
+# Names come from somebody else's files: none of them may steer the reader's terminal.
+_CONTROLS = [*range(0x0A), *range(0x0B, 0x20), *range(0x7F, 0xA0)]
+_DIRECTIONS = [0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A)]
+_VISIBLE = {code: f"\\x{code:02x}" for code in _CONTROLS} | {code: f"\\u{code:04x}" for code in _DIRECTIONS}
+
 
 def emit(text: str) -> None:
     """Write data to stdout, ending it with a line break.
 
-    Characters that the stream cannot encode are written as backslash escapes.
+    Characters that the stream cannot encode are written as backslash escapes, and so are those that would steer a
+    terminal or change the direction of the text.
 
     Args:
         text: What to write. Nothing is written when it is empty, or when stdout is closed.
@@ -48,7 +54,7 @@ def _write(stream: TextIO | None, text: str) -> None:
     if stream is None or not text:  # stdout is None when the caller closed it (`>&-`)
         return
     encoding = stream.encoding or "utf-8"
-    stream.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    stream.write(text.translate(_VISIBLE).encode(encoding, "backslashreplace").decode(encoding) + "\n")
 
 
 def json_text(kind: str, body: dict[str, object]) -> str:
@@ -71,7 +77,7 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, right: Seque
         rows: Cells, as many a row as there are titles.
         right: Indexes of the columns that are aligned to the right.
     """
-    lines = [list(headers), *(list(row) for row in rows)]
+    lines = [list(headers), *([_one_line(cell) for cell in row] for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(headers))]
     return "\n".join(
         "  ".join(
@@ -90,7 +96,11 @@ def fields(pairs: Iterable[tuple[str, str]]) -> str:
     """
     lines = list(pairs)
     width = max((len(label) for label, _ in lines), default=0)
-    return "\n".join(f"  {label.ljust(width)}  {text}" for label, text in lines)
+    return "\n".join(f"  {label.ljust(width)}  {_one_line(text)}" for label, text in lines)
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\n", "\\n")  # a folder's name may hold a line break
 
 
 def count(number: int, singular: str, plural: str | None = None) -> str:

@@ -180,7 +180,8 @@ def _checked(code: str) -> str:
 def _wall(code: str) -> int:
     command = _command(code)
     start = time.perf_counter_ns()
-    status = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)  # noqa: S603
+    quiet = subprocess.DEVNULL  # an interrupted child would show its own traceback
+    status = subprocess.run(command, stdin=quiet, stdout=quiet, stderr=quiet, check=False)  # noqa: S603  our own code
     elapsed = time.perf_counter_ns() - start
     if status.returncode:
         raise VplugError(f"a child process failed with status {status.returncode}")
