@@ -15,17 +15,41 @@ if TYPE_CHECKING:
     from vplug_rs.importlib_patch import install as install
     from vplug_rs.metadata import (
         Distribution as Distribution,
+    )
+    from vplug_rs.metadata import (
         EntryPoint as EntryPoint,
+    )
+    from vplug_rs.metadata import (
         EntryPoints as EntryPoints,
+    )
+    from vplug_rs.metadata import (
         PackageNotFoundError as PackageNotFoundError,
+    )
+    from vplug_rs.metadata import (
         diagnostics as diagnostics,
+    )
+    from vplug_rs.metadata import (
         distribution as distribution,
+    )
+    from vplug_rs.metadata import (
         distributions as distributions,
+    )
+    from vplug_rs.metadata import (
         entry_points as entry_points,
+    )
+    from vplug_rs.metadata import (
         files as files,
+    )
+    from vplug_rs.metadata import (
         invalidate_caches as invalidate_caches,
+    )
+    from vplug_rs.metadata import (
         packages_distributions as packages_distributions,
+    )
+    from vplug_rs.metadata import (
         requires as requires,
+    )
+    from vplug_rs.metadata import (
         version as version,
     )
 

@@ -35,13 +35,13 @@ def _by_finders(context: "Any", keywords: "dict[str, Any]") -> "Iterator[Any]":
                 # read at its turn: an earlier finder may have changed the context
                 yield from _on_path(context.name, context.path)
             continue
-        yield from _contained(finder, lambda find=find: find(context))
+        yield from _contained(finder, find, context)
 
 
-def _contained(finder: "Any", find: "Callable[[], Any]") -> "Iterator[Any]":
+def _contained(finder: "Any", find: "Callable[[Any], Any]", context: "Any") -> "Iterator[Any]":
     """What a finder yields; its failure is a finding, not ours to pass on."""
     try:
-        yield from find()
+        yield from find(context)
     except GeneratorExit:
         raise
     except Exception as error:  # noqa: BLE001  # whatever somebody else's finder raises
@@ -74,9 +74,9 @@ def _on_path(name: "str | None", path: "Any") -> "Iterator[Any]":
         )
         return
     inventory = _leg.scan(entries)
-    deferred = {number for number, _, _ in inventory.deferred}
+    left = {number for number, _, _ in inventory.deferred}
     for number, entry in enumerate(entries):
-        if number in deferred:
+        if number in left:
             yield from _deferred(entry, None)
         else:
             for info, _ in inventory.folders(number):
@@ -89,7 +89,7 @@ def _deferred(entry: str, name: "str | None") -> "Iterator[Any]":
 
     module = genuine()
     context = module.DistributionFinder.Context(name=name, path=[entry])
-    for found in _contained(entry, lambda: module.MetadataPathFinder.find_distributions(context)):
+    for found in _contained(entry, module.MetadataPathFinder.find_distributions, context):
         # our own reading contains what is damaged inside
         yield PathDistribution(found._path)
 

@@ -19,7 +19,7 @@ LARGEST_TEXT = 256 * 1024 * 1024
 class Distribution:
     """An installed distribution. Providers derive from it and define `read_text` and `locate_file`."""
 
-    def __new__(cls, *args: "Any", **kwargs: "Any") -> "Any":
+    def __new__(cls, *_args: "Any", **_kwargs: "Any") -> "Any":
         if sys.version_info >= (3, 12):
             _warn_if_abstract(cls)
         return super().__new__(cls)
@@ -142,7 +142,7 @@ def _warn_if_abstract(kind: type) -> None:
 class PathDistribution(Distribution):
     """A distribution whose metadata is a folder or file on disk (or in something that acts like one)."""
 
-    def __new__(cls, *args: "Any", **kwargs: "Any") -> "Any":
+    def __new__(cls, *_args: "Any", **_kwargs: "Any") -> "Any":
         return object.__new__(cls)
 
     def __init__(self, path: "Any") -> None:
@@ -222,7 +222,8 @@ class PathDistribution(Distribution):
         if self._info is None:
             value: str | None = super().metadata[field]
             return value
-        return _core.read_header(self._info, field, strict=False)  # type: ignore[return-value]
+        found: str | None = _core.read_header(self._info, field, strict=False)
+        return found
 
     @property
     def name(self) -> "Any":
@@ -247,14 +248,14 @@ class PathDistribution(Distribution):
         from vplug_rs.metadata._points import EntryPoints
 
         data = self._read_bytes("entry_points.txt")
-        if isinstance(data, bytes):
-            try:
-                data = data.decode("utf-8")
-            except UnicodeDecodeError as error:
-                # a half-read file would look whole: it is left out
-                self._note_bad_bytes("entry_points.txt", data, error)
-                data = None
-        return EntryPoints._from_text_for(data, self)
+        if not isinstance(data, bytes):
+            return EntryPoints._from_text_for(data, self)
+        try:
+            return EntryPoints._from_text_for(data.decode("utf-8"), self)
+        except UnicodeDecodeError as error:
+            # a half-read file would look whole: it is left out
+            self._note_bad_bytes("entry_points.txt", data, error)
+            return EntryPoints()
 
     @property
     def _normalized_name(self) -> str:

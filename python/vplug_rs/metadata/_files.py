@@ -34,7 +34,7 @@ class PackagePath(pathlib.PurePosixPath):
         """The stated hash, or None."""
         return FileHash(self._spec) if self._spec else None
 
-    def read_text(self, encoding: str = "utf-8") -> str:  # type: ignore[override]
+    def read_text(self, encoding: str = "utf-8") -> str:
         """The file's text."""
         text: str = self.locate().read_text(encoding=encoding)
         return text

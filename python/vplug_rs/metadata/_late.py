@@ -24,7 +24,7 @@ def dist(point: "Any") -> "Any":
     return owner[1]
 
 
-def pattern(point: "Any") -> "Any":
+def pattern(_point: "Any") -> "Any":
     """The grammar of a reference as a regular expression; compiled late, since `re` costs more than a scan."""
     global _pattern  # noqa: PLW0603  # one for all
     if _pattern is None:

@@ -1,17 +1,17 @@
 """Which distributions provide an import name."""
 
 import os
+import sys
 from importlib.machinery import all_suffixes
 
 from vplug_rs import _core
 from vplug_rs.metadata import _discovery, _leg
+from vplug_rs.metadata._distribution import PathDistribution
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
-
-import sys
 
 # whose rules count: each release changed what an import name is
 _GENERATION = min(max(sys.version_info[1], 11), 13)
@@ -28,9 +28,8 @@ def packages_distributions() -> "dict[str, list[str]]":
                 _add(mapping, info, key, suffixes)
             return mapping
     for distribution in _discovery.discover(None, {}):
-        info = getattr(distribution, "_info", None)
-        if type(distribution) is _discovery.PathDistribution and info is not None:
-            _add(mapping, info, distribution._normalized_name, suffixes)
+        if type(distribution) is PathDistribution and distribution._info is not None:
+            _add(mapping, distribution._info, distribution._normalized_name, suffixes)
         else:
             _add_foreign(mapping, distribution)
     return mapping
@@ -40,7 +39,7 @@ def _add(mapping: "dict[str, list[str]]", info: str, key: str, suffixes: "list[s
     root = os.path.dirname(info) or "."
     found = _core.top_level(info, root, generation=_GENERATION, suffixes=suffixes, strict=False)
     if found is NotImplemented:
-        _add_foreign(mapping, _discovery.PathDistribution(info))
+        _add_foreign(mapping, PathDistribution(info))
         return
     declared, names = found
     packages = names if declared else _inferred(set(names))

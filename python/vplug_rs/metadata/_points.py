@@ -119,7 +119,7 @@ class EntryPoint:
 _SEQUENCE: type = tuple if sys.version_info >= (3, 12) else list
 
 
-class EntryPoints(_SEQUENCE):  # type: ignore[misc,valid-type]  # the base differs by interpreter
+class EntryPoints(_SEQUENCE):  # type: ignore[misc]  # the base differs by interpreter
     """An immutable sequence of entry points: a list on Python 3.11, a tuple from 3.12 on, as in the standard."""
 
     __slots__ = ()
@@ -172,7 +172,20 @@ if sys.version_info < (3, 12):
 
         return method
 
-    for _name in "__setitem__ __delitem__ __iadd__ __add__ __eq__ append reverse extend pop remove insert sort".split():
+    for _name in [
+        "__setitem__",
+        "__delitem__",
+        "__iadd__",
+        "__add__",
+        "__eq__",
+        "append",
+        "reverse",
+        "extend",
+        "pop",
+        "remove",
+        "insert",
+        "sort",
+    ]:
         setattr(EntryPoints, _name, _deprecated(_name))
     EntryPoints.__hash__ = None  # type: ignore[assignment]
 

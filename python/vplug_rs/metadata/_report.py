@@ -49,7 +49,7 @@ def _outside() -> int:
     """How many frames up the caller of this package is."""
     level = 1
     frame = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("vplug_rs"):
-        frame = frame.f_back  # type: ignore[assignment]
+    while frame.f_globals.get("__name__", "").startswith("vplug_rs") and frame.f_back is not None:
+        frame = frame.f_back
         level += 1
     return level
