@@ -6,7 +6,23 @@
 from collections.abc import Sequence
 from typing import Any, final
 
-__all__: list[str]
+__all__ = [
+    "Diagnostic",
+    "DistributionRow",
+    "Inventory",
+    "Scanner",
+    "build_info",
+    "diagnostic_codes",
+    "normalize",
+    "parse_entry_points",
+    "parse_reference",
+    "read_entry_points",
+    "read_header",
+    "read_headers",
+    "read_message",
+    "read_record",
+    "top_level",
+]
 
 @final
 class Diagnostic:
