@@ -4,7 +4,6 @@ Programs keep the classes, the order and the errors that they have; only the way
 module and calling `install()` import neither of the two.
 """
 
-import os
 import sys
 from _thread import RLock
 
@@ -83,7 +82,9 @@ def _is_executing(module: "ModuleType") -> bool:
 
 
 _installation = _Installation()
-os.register_at_fork(after_in_child=_installation.renew_lock)
+_register = getattr(sys.modules.get("posix"), "register_at_fork", None)  # `os` may not have been imported
+if _register is not None:
+    _register(after_in_child=_installation.renew_lock)
 
 
 def install() -> "Callable[[], None]":
