@@ -11,8 +11,8 @@ from __future__ import annotations
 import builtins
 import contextlib
 import csv  # noqa: F401 (imported late by the genuine code, when sys.path may be disturbed)
-import importlib.metadata as metadata
 import importlib.machinery
+import importlib.metadata
 import io
 import itertools
 import json
@@ -24,21 +24,27 @@ import sys
 import types
 import warnings
 import zipfile
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-ENTRY_POINTS = "[demo.plugins]\none = alpha.mod:run\ntwo = alpha.mod:other [x, y]\n[zeta]\none = alpha\n[other]\na = b\n"
-RECORD = "alpha/__init__.py,sha256=abc,10\nalpha/mod.py,,\ngone.py,,3\nalpha_ext.so,sha256=d,\n\"a,b.py\",,\n"
+# ruff: noqa: PT008 (the stand-ins must be plain functions, as programs put them in)
+metadata: Any = importlib.metadata  # its private parts are what is asked for
+
+ENTRY_POINTS = (
+    "[demo.plugins]\none = alpha.mod:run\ntwo = alpha.mod:other [x, y]\n[zeta]\none = alpha\n[other]\na = b\n"
+)
+RECORD = 'alpha/__init__.py,sha256=abc,10\nalpha/mod.py,,\ngone.py,,3\nalpha_ext.so,sha256=d,\n"a,b.py",,\n'
 
 
 def make_site(folder: str) -> str:
     """A small site in which every kind of answer has something to say."""
     files = {
-        "Alpha-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: Alpha\nVersion: 1.0\nRequires-Dist: x; extra == 'y'\n"
-        "Classifier: A\nClassifier: B\nKeywords: a b\n\nbody\n\nmore\n",
+        "Alpha-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: Alpha\nVersion: 1.0\n"
+        "Requires-Dist: x; extra == 'y'\nClassifier: A\nClassifier: B\nKeywords: a b\n\nbody\n\nmore\n",
         "Alpha-1.0.dist-info/entry_points.txt": ENTRY_POINTS,
         "Alpha-1.0.dist-info/RECORD": RECORD,
         "alpha/__init__.py": "",
@@ -80,7 +86,7 @@ def answer(call: Callable[[], Any]) -> Any:
     return [value, places] if places else value
 
 
-def words(value: Any) -> Any:
+def words(value: Any) -> Any:  # noqa: PLR0911 (one return for each kind)
     """A value as JSON can hold it, with the types that a caller can see."""
     kind = type(value).__name__
     if isinstance(value, metadata.EntryPoint):
@@ -89,7 +95,15 @@ def words(value: Any) -> Any:
     if isinstance(value, metadata.Distribution):
         return [kind, where(value)]
     if isinstance(value, metadata.PackagePath):
-        return [kind, str(value), repr(value.hash), value.size, where(value.dist), str(value.locate()), hash(value) != 0]
+        return [
+            kind,
+            str(value),
+            repr(value.hash),
+            value.size,
+            where(value.dist),
+            str(value.locate()),
+            hash(value) != 0,
+        ]
     if hasattr(value, "get_all") and hasattr(value, "json"):
         return [kind, value.items(), value.get_payload(), sorted(vars(value)), repr(value.json), value.as_string()]
     if isinstance(value, dict):
@@ -113,7 +127,7 @@ def everything() -> dict[str, Any]:
         found = list(metadata.distributions())
     asked: dict[str, Callable[[], Any]] = {
         "listing": lambda: list(metadata.distributions()),
-        "all": lambda: metadata.entry_points(),
+        "all": metadata.entry_points,
         "group": lambda: metadata.entry_points(group="demo.plugins"),
         "name": lambda: metadata.entry_points(name="one"),
         "both": lambda: metadata.entry_points(group="demo.plugins", name="one"),
@@ -128,13 +142,13 @@ def everything() -> dict[str, Any]:
         "on the class": lambda: [d._normalized_name for d in metadata.distributions(name="Alpha")],
     }
     for name in ("alpha", "Alpha", "beta", "gamma", "delta-x", "no.version", "no-name", "empty", "absent", "odd", ""):
-        asked[f"version {name}"] = lambda name=name: metadata.version(name)
-        asked[f"requires {name}"] = lambda name=name: metadata.requires(name)
-        asked[f"files {name}"] = lambda name=name: metadata.files(name)
-        asked[f"distribution {name}"] = lambda name=name: metadata.distribution(name)
+        asked[f"version {name}"] = partial(metadata.version, name)
+        asked[f"requires {name}"] = partial(metadata.requires, name)
+        asked[f"files {name}"] = partial(metadata.files, name)
+        asked[f"distribution {name}"] = partial(metadata.distribution, name)
     for number, dist in enumerate(found):
         for attribute in ("_normalized_name", "name", "version", "metadata", "entry_points", "files", "requires"):
-            asked[f"{number} {attribute}"] = lambda dist=dist, attribute=attribute: getattr(dist, attribute)
+            asked[f"{number} {attribute}"] = partial(getattr, dist, attribute)
     return {question: answer(call) for question, call in asked.items()}
 
 
@@ -306,7 +320,7 @@ def name_from_stem_replaced(_site: str) -> Any:
 
 @scenario
 def path_distribution_subclass(_site: str) -> Any:
-    class Mine(metadata.PathDistribution):
+    class Mine(metadata.PathDistribution):  # type: ignore[misc]
         @property
         def version(self) -> str:
             return "mine"
@@ -316,7 +330,7 @@ def path_distribution_subclass(_site: str) -> Any:
 
 @scenario
 def entry_point_subclass(_site: str) -> Any:
-    class Mine(metadata.EntryPoint):
+    class Mine(metadata.EntryPoint):  # type: ignore[misc]
         pass
 
     return mock.patch.object(metadata, "EntryPoint", Mine)
@@ -324,7 +338,7 @@ def entry_point_subclass(_site: str) -> Any:
 
 @scenario
 def entry_points_subclass(_site: str) -> Any:
-    class Mine(metadata.EntryPoints):
+    class Mine(metadata.EntryPoints):  # type: ignore[misc]
         def select(self, **params: Any) -> Any:
             return ("selected", sorted(params))
 
@@ -365,7 +379,7 @@ class Finder:
         return None
 
 
-class Foreign(metadata.Distribution):
+class Foreign(metadata.Distribution):  # type: ignore[misc]
     def read_text(self, filename: Any) -> str | None:
         texts = {"METADATA": "Name: alpha\nVersion: 77\n", "entry_points.txt": "[demo.plugins]\nforeign = f\n"}
         return texts.get(filename)
@@ -396,7 +410,7 @@ def finder_attribute_none(_site: str) -> Any:
 
 @scenario
 def finder_without_context(_site: str) -> Any:
-    return finders(Finder(lambda: []))
+    return finders(Finder(list))
 
 
 @scenario
@@ -442,7 +456,7 @@ def path_finder_method_replaced(_site: str) -> Any:
 @contextlib.contextmanager
 def _second_copy() -> Iterator[None]:
     kept = sys.modules.pop("importlib.metadata")
-    import importlib.metadata as second
+    second = importlib.import_module("importlib.metadata")
 
     try:
         assert second is not kept
@@ -563,23 +577,23 @@ def arguments(site: str) -> dict[str, Any]:
     text = type("Text", (str,), {})
     info = pathlib.Path(site, "Alpha-1.0.dist-info")
     named = metadata.PathDistribution(info)
-    named.read_text = lambda _name: "Name: own\nVersion: own\n"  # type: ignore[method-assign]
+    named.read_text = lambda _name: "Name: own\nVersion: own\n"
     subclass = type("Mine", (metadata.PathDistribution,), {"read_text": lambda _s, _n: "Name: sub\nVersion: sub\n"})
     context = metadata.DistributionFinder.Context
     calls: dict[str, Callable[[], Any]] = {
-        f"{function.__name__} {name!r}": lambda function=function, name=name: function(name)
+        f"{function.__name__} {name!r}": partial(function, name)
         for function in (metadata.version, metadata.distribution, metadata.files, metadata.metadata)
         for name in (None, 1, b"alpha", text("alpha"), "\u0130X", "al\0pha", "\udcff", "-", "a" * 300)
     }
     calls |= {
         "keyword": lambda: metadata.version(distribution_name="alpha"),
-        "too many": lambda: metadata.version("alpha", "beta"),  # type: ignore[call-arg]
-        "positional": lambda: metadata.entry_points("demo.plugins"),  # type: ignore[call-arg]
+        "too many": lambda: metadata.version("alpha", "beta"),
+        "positional": lambda: metadata.entry_points("demo.plugins"),
         "text group": lambda: metadata.entry_points(group=text("demo.plugins")),
         "class group": lambda: metadata.entry_points(group=int),
         "own attribute": lambda: (named.name, named.version, list(named.entry_points)),
         "subclass": lambda: (subclass(info).name, subclass(info).version, subclass(info).files),
-        "string path": lambda: metadata.PathDistribution(str(info)).version,  # type: ignore[arg-type]
+        "string path": lambda: metadata.PathDistribution(str(info)).version,
         "at": lambda: metadata.Distribution.at(info).metadata,
         "at a relative path": lambda: metadata.Distribution.at("site/Alpha-1.0.dist-info").files,
         "at nothing": lambda: metadata.Distribution.at("nonsuch").entry_points,
@@ -593,11 +607,11 @@ def arguments(site: str) -> dict[str, Any]:
         "by number": lambda: list(metadata.distributions(name=1)),
         "finder": lambda: list(metadata.MetadataPathFinder.find_distributions(context(path=[site]))),
         "finder without context": lambda: len(list(metadata.MetadataPathFinder.find_distributions())) > 0,
-        "search": lambda: list(metadata.MetadataPathFinder._search_paths("Alpha", [site])),  # type: ignore[attr-defined]
+        "search": lambda: list(metadata.MetadataPathFinder._search_paths("Alpha", [site])),
         "lazy types": lambda: (
             type(metadata.distributions()).__name__,
             type(metadata.MetadataPathFinder.find_distributions()).__name__,
-            type(metadata.MetadataPathFinder._search_paths(None, [])).__name__,  # type: ignore[attr-defined]
+            type(metadata.MetadataPathFinder._search_paths(None, [])).__name__,
         ),
         "same dist": lambda: len({id(point.dist) for point in metadata.entry_points(group="demo.plugins")}),
         "pickles": lambda: [
@@ -630,7 +644,7 @@ def main() -> None:
     result = {"arguments": arguments(site)}
     for name, make in SCENARIOS.items():
         # the standard would go on showing what a scenario before this one has put into its cache of listings
-        metadata.FastPath.__new__.cache_clear()  # type: ignore[attr-defined]
+        metadata.FastPath.__new__.cache_clear()
         with make(site):
             result[name] = everything()
     result["nothing, again"] = everything()

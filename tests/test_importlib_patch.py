@@ -6,6 +6,7 @@ import itertools
 from pathlib import Path
 
 import pytest
+
 from interpreters import each_minor, linked_packages, located
 from strict_support import bench, plain_site, write
 
@@ -102,8 +103,8 @@ def test_names_taken_earlier_keep_identity_signature_and_source(minor: int, tmp_
                   m.PathDistribution._normalized_name.fget, m.Distribution.files.fget):
             print(f.__name__, f.__qualname__, f.__module__, inspect.signature(f), f.__doc__, f.__defaults__,
                   inspect.getsource(f), f.__code__.co_filename == m.__file__)
-        print(m.__loader__.__class__, vars(m.__loader__), m.__spec__.loader is m.__loader__, m.__spec__.origin == m.__file__,
-              sorted(vars(m)))
+        print(type(m.__loader__), vars(m.__loader__), m.__spec__.loader is m.__loader__)
+        print(m.__spec__.origin == m.__file__, sorted(vars(m)))
     """
     assert "Get the version string" in bench(minor, tmp_path).same(script)
 
@@ -151,7 +152,8 @@ def test_a_module_that_only_bears_the_name_is_left_alone(minor: int, tmp_path: P
     script = """
         import sys; sys.path.insert(0, sys.argv[1])
         import importlib_metadata as m
-        print(m.entry_points(group="x"), m.FastPath().search("x"), m.entry_points.__code__.co_names, m.__loader__.__dict__)
+        print(m.entry_points(group="x"), m.FastPath().search("x"), m.entry_points.__code__.co_names)
+        print(vars(m.__loader__))
         sys.modules["importlib.metadata"] = type(sys)("importlib.metadata")
         import importlib.metadata
         print(vars(importlib.metadata)["__name__"], len(vars(importlib.metadata)))

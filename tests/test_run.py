@@ -9,13 +9,16 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from interpreters import clean_environment, each_minor, need
 from strict_support import Bench, bench, write
 
 SEE = """
 import sys, json
-print(json.dumps([sys.path, "sitecustomize" in sys.modules, getattr(sys.modules.get("sitecustomize"), "__file__", None),
-                  sorted(name for name in sys.path_importer_cache if name.endswith("/_run")), sys.argv, sys.flags.isolated]))
+print(json.dumps([
+    sys.path, "sitecustomize" in sys.modules, getattr(sys.modules.get("sitecustomize"), "__file__", None), sys.argv,
+    sorted(name for name in sys.path_importer_cache if name.endswith("/_run")), sys.flags.isolated
+]))
 """
 INSTALLED = """
 import sys, importlib.metadata as m
@@ -131,7 +134,11 @@ def test_an_older_python_runs_as_before(python: str | None, tmp_path: Path) -> N
     asked = bench(HERE, tmp_path)
     see = SEE.replace(", sys.flags.isolated", "")
     plain = subprocess.run(
-        [python, "-c", see], env=clean_environment(PYTHONPATH=str(asked.root)), capture_output=True, text=True, check=False
+        [python, "-c", see],
+        env=clean_environment(PYTHONPATH=str(asked.root)),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     done = run(asked, python, "-c", see)
     assert (done.stdout, done.stderr, done.returncode) == (plain.stdout, plain.stderr, plain.returncode)
@@ -144,7 +151,9 @@ def test_an_environment_without_us_runs_as_before(minor: int, tmp_path: Path) ->
     subprocess.run([asked.executable, "-m", "venv", "--without-pip", str(tmp_path / "other")], check=True)
     other = str(tmp_path / "other" / "bin" / "python")
     launched = asked.python("-I", "-c", LAUNCH, str(asked.root), "", other, "-c", SEE + INSTALLED)
-    plain = subprocess.run([other, "-c", SEE + INSTALLED], env=clean_environment(), capture_output=True, text=True, check=True)
+    plain = subprocess.run(
+        [other, "-c", SEE + INSTALLED], env=clean_environment(), capture_output=True, text=True, check=True
+    )
     assert (launched.stdout, launched.stderr) == (plain.stdout, plain.stderr)
     assert plain.stdout.endswith("False\n")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from interpreters import each_minor
 from strict_support import bench, plain_site
 
@@ -61,7 +62,8 @@ def step_edit_record(): (info / "RECORD").write_text("pkg0/__init__.py,,\\npkg0/
 def step_create_a_recorded_file(): (site / "pkg0.py").write_text("")
 def step_tree_replaced_with_old_stamps():
     shutil.copytree(site, str(site) + ".new")
-    (pathlib.Path(str(site) + ".new") / "pkg1-1.1.dist-info" / "entry_points.txt").write_text("[demo.plugins]\\nswapped = x\\n")
+    other = pathlib.Path(str(site) + ".new") / "pkg1-1.1.dist-info" / "entry_points.txt"
+    other.write_text("[demo.plugins]\\nswapped = x\\n")
     stamp = os.stat(site)
     site.rename(str(site) + ".old")
     os.rename(str(site) + ".new", site)

@@ -8,10 +8,17 @@ import sys
 from pathlib import Path
 
 import pytest
+
 import vplug_rs
 from interpreters import clean_environment, each_minor
 from strict_support import bench, write
 
+PLUGGY = """
+import pluggy
+manager = pluggy.PluginManager("pytest")
+print(manager.load_setuptools_entrypoints("pytest11"))
+print([(dist.project_name, dist.version) for _, dist in manager.list_plugin_distinfo()])
+"""
 PROGRAMS = {
     "pip list": ["-m", "pip", "--disable-pip-version-check", "list", "--format=freeze"],
     "pip show": ["-m", "pip", "--disable-pip-version-check", "show", "-f", "pytest", "hypothesis"],
@@ -19,11 +26,7 @@ PROGRAMS = {
     "pytest --version": ["-m", "pytest", "--version", "--version"],
     "pytest -q": ["-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py"],
     "flake8 --version": ["-m", "flake8", "--version"],
-    "pluggy": [
-        "-c",
-        "import pluggy; p = pluggy.PluginManager('pytest'); print(p.load_setuptools_entrypoints('pytest11'));"
-        "print([(d.project_name, d.version) for _, d in p.list_plugin_distinfo()])",
-    ],
+    "pluggy": ["-c", PLUGGY],
 }
 
 
@@ -40,13 +43,13 @@ def test_a_program_prints_the_same(program: str, tmp_path: Path) -> None:
         )
         ran.append((done.returncode, _timeless(done.stdout), _timeless(done.stderr)))
     if "No module named" in ran[0][2]:
-        pytest.skip(f"{program.split()[0]} is not installed here")
+        pytest.skip(f"{program.split(maxsplit=1)[0]} is not installed here")
     assert ran[1] == ran[0]
     assert ran[0][1] + ran[0][2]
 
 
 def _timeless(text: str) -> str:
-    return "\n".join(line.split(" in ")[0] for line in text.splitlines())
+    return "\n".join(line.partition(" in ")[0] for line in text.splitlines())
 
 
 @each_minor()
@@ -68,7 +71,11 @@ def test_the_environment_is_the_only_means(tmp_path: Path) -> None:
     words = [sys.executable, "-c", show]
     plain = subprocess.run(words, env=environment, capture_output=True, text=True, check=True).stdout
     ours = subprocess.run(
-        [sys.executable, "-m", "vplug_rs", "run", "--", *words], env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-m", "vplug_rs", "run", "--", *words],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     folder = os.path.join(os.path.dirname(os.path.abspath(vplug_rs.__file__)), "_run")
     assert ours == plain.replace(f'"PYTHONPATH": "{environment["PYTHONPATH"]}"',

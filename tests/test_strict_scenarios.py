@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from interpreters import MINORS, each_minor
 from strict_support import bench, plain_site
 

@@ -24,14 +24,14 @@ class _Installation:
     def __init__(self) -> None:
         self.lock = RLock()
         self.wanted = 0
-        self.grafts: "list[Graft]" = []
+        self.grafts: list[Graft] = []
         self.watcher = Watcher(self.executed)
-        self.patch: "Callable[[ModuleType, str], list[Graft]] | None" = None
+        self.patch: Callable[[ModuleType, str], list[Graft]] | None = None
 
     def executed(self, module: "ModuleType", name: str) -> None:
         """Patch a module that has just been executed, unless the last caller has undone it meanwhile."""
         if self.patch is None:  # kept, for tests empty sys.modules
-            from ._strict._patch import patch  # noqa: PLC0415 (paid for only if metadata is asked for)
+            from ._strict._patch import patch
 
             self.patch = patch
         with self.lock:

@@ -26,4 +26,4 @@ _this = sys.modules.pop("sitecustomize", None)  # a name keeps it alive: 2.7 emp
 _install()
 
 # Without one this raises, as the first look-up would have, and `site` takes it for what it is.
-import sitecustomize  # noqa: E402, F401
+import sitecustomize  # noqa: F401

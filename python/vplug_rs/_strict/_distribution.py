@@ -113,7 +113,7 @@ def metadata(target: Target, genuine: Callable[..., Any]) -> Callable[..., Any]:
             parts = None if path is None else read(path)
             if type(parts) is tuple:
                 parsed = email.message.Message()
-                parsed._headers, parsed._payload = parts  # noqa: SLF001 (what the email parser fills)
+                parsed._headers, parsed._payload = parts
                 return adapters.Message(parsed)
         return genuine(self)
 

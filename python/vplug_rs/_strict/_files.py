@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os.path
 import sys
-from pathlib import PurePosixPath
 
 from vplug_rs import _core
 
@@ -13,6 +12,7 @@ from ._shapes import names_in
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import PurePosixPath
     from typing import Any
 
     from ._target import Target
@@ -54,7 +54,7 @@ def _path_maker(path_class: Any) -> Callable[[str], Any]:
 
     def from_raw(name: str) -> Any:  # 3.12 and later parse on demand
         made = _new(path_class)
-        made._raw_paths = [name]  # noqa: SLF001
+        made._raw_paths = [name]
         return made
 
     intern = sys.intern
@@ -63,8 +63,8 @@ def _path_maker(path_class: Any) -> Callable[[str], Any]:
         if name[:1] == "/" or "//" in name or "./" in name[:2] or "/./" in name or name[-1:] in "./":
             return path_class(name)
         made = _new(path_class)
-        made._drv = made._root = ""  # noqa: SLF001
-        made._parts = list(map(intern, name.split("/")))  # noqa: SLF001
+        made._drv = made._root = ""
+        made._parts = list(map(intern, name.split("/")))
         return made
 
     for maker in (from_raw, from_parts):
@@ -80,4 +80,3 @@ def _state(path: PurePosixPath) -> tuple[Any, ...]:
     slots = [slot for cls in type(path).__mro__ for slot in getattr(cls, "__slots__", ()) if slot != "__weakref__"]
     raw = {slot: getattr(path, slot) for slot in slots if hasattr(path, slot)}
     return raw, vars(path), str(path), path.parts, path.parent, path.suffix, hash(path)
-

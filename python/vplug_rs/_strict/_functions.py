@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from importlib.machinery import all_suffixes
-from pathlib import Path
 
 from vplug_rs import _core
 
 from ._guards import search_path
+from ._listing import path_of
 from ._shapes import names_in
 from ._target import SCANNER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from ._target import Target
@@ -26,7 +26,30 @@ def entry_points(target: Target, genuine: Callable[..., Any]) -> Callable[..., A
     """Replaces `entry_points(**params)`; parameters other than `group` and `name` are left to the genuine `select`."""
     result, groups = target.entry_points_class, target.space.get("SelectableGroups")
     intact = target.check("files", "folder", "listing", "discovery", "header", "name", "offer")
-    alone, make, make_distribution = target.alone, target.entry_point, target.distribution
+    alone, collect = target.alone, _collector(target)
+
+    def replacement(params: dict[str, Any]) -> Any:
+        path = search_path() if intact() and alone() else None
+        if path is None:
+            return genuine(**params)
+        plain = params.keys() <= _FILTERS and all(type(value) is str and value.isascii() for value in params.values())
+        filters = params if plain else {}
+        points = collect(path, filters.get("group"), filters.get("name"))
+        if points is None:
+            return genuine(**params)
+        if groups is None:
+            return result(points) if plain else result(points).select(**params)
+        if not plain or not params:  # 3.11 without parameters gives the groups
+            return groups.load(points).select(**params)
+        if "group" not in params:  # and it groups before it selects
+            points.sort(key=lambda point: point.group)
+        return result(points)
+
+    return replacement
+
+
+def _collector(target: Target) -> Callable[[list[str], str | None, str | None], list[Any] | None]:
+    make, make_distribution = target.entry_point, target.distribution
 
     def collect(path: list[str], group: str | None, name: str | None) -> list[Any] | None:
         found = SCANNER.strict_entry_points(path, group, name)
@@ -34,7 +57,7 @@ def entry_points(target: Target, genuine: Callable[..., Any]) -> Callable[..., A
             return None
         points: list[Any] = []
         for entry, child, rows in found:
-            distribution = make_distribution(Path(entry, child))
+            distribution = make_distribution(path_of(entry, child))
             if rows is None:  # something in its file is odd: let the genuine code read it, or raise
                 points += [
                     point
@@ -42,30 +65,10 @@ def entry_points(target: Target, genuine: Callable[..., Any]) -> Callable[..., A
                     if (group is None or point.group == group) and (name is None or point.name == name)
                 ]
             else:
-                points += [make(*row, distribution) for row in rows]
+                points += [make(key, text, section, distribution) for key, text, section in rows]
         return points
 
-    def replacement(params: dict[str, Any]) -> Any:
-        path = search_path() if intact() and alone() else None
-        if path is None:
-            return genuine(**params)
-        if params.keys() <= _FILTERS and all(type(value) is str and value.isascii() for value in params.values()):
-            points = collect(path, params.get("group"), params.get("name"))
-            if points is not None:
-                if groups is None:
-                    return result(points)
-                if not params:
-                    return groups.load(points)
-                if "group" not in params:  # 3.11 groups before it selects
-                    points.sort(key=lambda point: point.group)
-                return result(points)
-        else:
-            points = collect(path, None, None)
-            if points is not None:
-                return (result(points) if groups is None else groups.load(points)).select(**params)
-        return genuine(**params)
-
-    return replacement
+    return collect
 
 
 def version(target: Target, genuine: Callable[..., Any]) -> Callable[..., Any]:
@@ -85,14 +88,9 @@ def version(target: Target, genuine: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def packages_distributions(target: Target, genuine: Callable[..., Any]) -> Callable[..., Any]:
-    """Replaces `packages_distributions()`: equal mapping in equal order.
-
-    The order inside one distribution is that of the interpreter's set of strings, so the set is filled here, in the
-    genuine order of first occurrence.
-    """
+    """Replaces `packages_distributions()`: equal mapping in equal order."""
     intact = target.check("files", "folder", "listing", "discovery", "header", "record", "inferred")
-    alone, make_distribution, space = target.alone, target.distribution, target.space
-    generation = _generation(space)
+    alone, packages_of = target.alone, _packages_reader(target)
 
     def replacement() -> Any:
         path = search_path() if intact() and alone() else None
@@ -106,33 +104,45 @@ def packages_distributions(target: Target, genuine: Callable[..., Any]) -> Calla
                 return genuine()
             for child in children:
                 info = f"{root}/{child}" if root else child
-                packages = packages_of(info, root, suffixes)
-                if packages is None:
-                    distribution = make_distribution(Path(root, child))
-                    declared = space["_top_level_declared"](distribution)
-                    packages = declared or space["_top_level_inferred"](distribution)
-                name = None
+                packages = list(packages_of(info, root, child, suffixes))
+                if not packages:
+                    continue  # nobody asks for the name then
+                name = _core.read_header(info, "Name", strict=True)
+                if type(name) is not str or "\n" in name:
+                    return genuine()  # a missing name warns at a certain line: from the start, then
                 for package in packages:
-                    if name is None:
-                        name = _core.read_header(info, "Name", strict=True)
-                        if type(name) is not str or "\n" in name:
-                            return genuine()  # a missing name warns at a certain line: from the start, then
                     mapping.setdefault(package, []).append(name)
         return mapping
 
-    def packages_of(info: str, root: str, suffixes: list[str]) -> Any:
+    return replacement
+
+
+def _packages_reader(target: Target) -> Callable[[str, str, str, list[str]], Iterable[str]]:
+    """The import names of one distribution.
+
+    Their order is that of the interpreter's set of strings, so the set is filled here, in the genuine order of first
+    occurrence.
+    """
+    make_distribution, space = target.distribution, target.space
+    generation = _generation(space)
+
+    def packages_of(info: str, root: str, child: str, suffixes: list[str]) -> Iterable[str]:
         found = _core.top_level(info, root or ".", generation=generation, suffixes=suffixes, strict=True)
         if found is NotImplemented:
-            return None
-        declared, names = found
-        if declared:
-            return names
-        inferred = set(names)
-        if generation == _NAMES_ONLY:
+            distribution = make_distribution(path_of(root, child))
+            declared: list[str] = space["_top_level_declared"](distribution)
+            inferred: Iterable[str] = declared or space["_top_level_inferred"](distribution)
             return inferred
-        return [name for name in inferred if name is not None and "." not in name]
+        names: list[Any]
+        is_declared, names = found
+        if is_declared:
+            return names
+        unordered = set(names)
+        if generation == _NAMES_ONLY:
+            return unordered
+        return [name for name in unordered if name is not None and "." not in name]
 
-    return replacement
+    return packages_of
 
 
 def _generation(space: dict[str, Any]) -> int:

@@ -42,7 +42,7 @@ class _Cell:
     # Code with a free variable fits only a function that has one: methods that say `super()`.
     def _one(self: Any) -> Any:
         _vplug_rs: Any = "vplug_rs: the replacement stands here"
-        __class__  # noqa: B018 (makes the cell)
+        __class__  # type: ignore[name-defined]  # noqa: B018 (makes the cell)
         return _vplug_rs(self)
 
 
@@ -52,7 +52,7 @@ _STUBS: dict[tuple[int, bool, tuple[str, ...]], CodeType] = {
     (1, False, ()): _one.__code__,
     (2, False, ()): _two.__code__,
     (0, True, ()): _keywords.__code__,
-    (1, False, ("__class__",)): _Cell._one.__code__,  # noqa: SLF001
+    (1, False, ("__class__",)): _Cell._one.__code__,
 }
 
 
@@ -77,7 +77,9 @@ class Graft:
         if old.co_flags & _VARARGS or old.co_kwonlyargcount or old.co_posonlyargcount:
             raise LookupError(function)
         names = old.co_argcount + keywords
-        genuine = FunctionType(old, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+        genuine = FunctionType(
+            old, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+        )
         hook = factory(genuine)
         self._function = function
         self._old = old

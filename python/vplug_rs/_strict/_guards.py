@@ -7,6 +7,7 @@ it is paid at every call.
 
 from __future__ import annotations
 
+import _io
 import builtins
 import io
 import os
@@ -15,8 +16,6 @@ import posix
 import sys
 from operator import attrgetter, itemgetter
 from types import ModuleType
-
-import _io
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -144,7 +143,7 @@ def search_path() -> list[str] | None:
 
 
 def _path_finder_method() -> Any:
-    import _frozen_importlib_external as external  # noqa: PLC0415 (what importlib.machinery re-exports)
+    import _frozen_importlib_external as external
 
     found = getattr(external.PathFinder, "find_distributions", None)
     # The back-port deletes it: then there is no leg that we could answer.

@@ -35,10 +35,10 @@ class Watcher:
         if name not in NAMES:
             return None
         finders = list(sys.meta_path)
-        behind = finders.index(self) + 1 if self in finders else len(finders)  # type: ignore[comparison-overlap]
+        behind = finders.index(self) + 1 if self in finders else len(finders)
         for finder in finders[behind:]:
             find = getattr(finder, "find_spec", None)
-            spec: "ModuleSpec | None" = None if find is None else find(name, path, target)
+            spec: ModuleSpec | None = None if find is None else find(name, path, target)
             if spec is not None:
                 self.watch(spec, name)
                 return spec
@@ -46,7 +46,7 @@ class Watcher:
 
     def watch(self, spec: "ModuleSpec", name: str) -> None:
         """Have `executed` called once this spec's module has been executed; the loader object stays what it is."""
-        loader: "Any" = spec.loader
+        loader: Any = spec.loader
         if isinstance(loader, type) or not hasattr(loader, "exec_module") or not hasattr(loader, "__dict__"):
             return  # a class that serves all modules (frozen ones), or an old protocol: leave it alone
 

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from ._target import Target
 
 _KEPT_FOLDERS = 128  # as many as FastPath keeps
+_KEPT_PATHS = 4096
 _kept: dict[str, tuple[list[str], list[Path]]] = {}
+_kept_paths: dict[tuple[str, str], Path] = {}
 
 
 def paths_in(root: str, children: list[str]) -> list[Path]:
@@ -32,6 +34,16 @@ def paths_in(root: str, children: list[str]) -> list[Path]:
         _kept.clear()
     _kept[root] = (children, paths)
     return paths
+
+
+def path_of(root: str, child: str) -> Path:
+    """The path object of one child, the same one at each call."""
+    path = _kept_paths.get((root, child))
+    if path is None:
+        if len(_kept_paths) >= _KEPT_PATHS:
+            _kept_paths.clear()
+        path = _kept_paths[root, child] = Path(root, child)
+    return path
 
 
 def search(target: Target, genuine: Callable[..., Any]) -> Callable[..., Any]:
@@ -51,7 +63,7 @@ def search(target: Target, genuine: Callable[..., Any]) -> Callable[..., Any]:
                 elif type(name) is str and name.isascii():
                     children = strict_list(root, name)
                     if children is not NotImplemented:
-                        return chain([Path(root, child) for child in children], ())
+                        return chain([path_of(root, child) for child in children], ())
         return genuine(self, prepared)
 
     return replacement
@@ -64,7 +76,7 @@ def find_distributions(target: Target, genuine: Callable[..., Any]) -> Callable[
 
     def replacement(cls: Any, context: Any) -> Any:
         if cls is finder and intact():
-            return map(make, cls._search_paths(context.name, context.path))  # noqa: SLF001 (as the genuine code does)
+            return map(make, cls._search_paths(context.name, context.path))
         return genuine(cls, context)
 
     return replacement
@@ -81,7 +93,7 @@ def from_name(target: Target, genuine: Callable[..., Any]) -> Callable[..., Any]
             path = search_path()
             found = None if path is None else strict_find(path, name)
             if type(found) is tuple:
-                return make(Path(*found))
+                return make(path_of(*found))
         return genuine(cls, name)
 
     return replacement

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from types import ModuleType
+from functools import partial
 
 from . import _backport, _distribution, _files, _functions, _listing
 from ._graft import Graft
@@ -14,6 +14,7 @@ from ._target import Target
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
     from typing import Any
 
     Replacement = Callable[[Target, Callable[..., Any]], Callable[..., Any]]
@@ -40,7 +41,11 @@ _LEAVES: tuple[tuple[str, Replacement, tuple[str, ...]], ...] = (
 _CALLS: tuple[tuple[str, Replacement, tuple[str, ...]], ...] = (
     ("Distribution.metadata", _distribution.metadata, FOLDER),
     ("Distribution.requires", _distribution.requires, (*FOLDER, "Distribution._read_dist_info_reqs")),
-    ("MetadataPathFinder.find_distributions", _listing.find_distributions, (*FOLDER, "MetadataPathFinder._search_paths")),
+    (
+        "MetadataPathFinder.find_distributions",
+        _listing.find_distributions,
+        (*FOLDER, "MetadataPathFinder._search_paths"),
+    ),
     ("Distribution.from_name", _listing.from_name, FOLDER + LISTING + DISCOVERY),
     ("entry_points", _functions.entry_points, FOLDER + LISTING + DISCOVERY + OFFER),
     ("version", _functions.version, FOLDER + LISTING + DISCOVERY),
@@ -74,7 +79,7 @@ def patch(module: ModuleType, name: str) -> list[Graft]:
         if function is None or not is_known(module, (qualified, *relied)):
             continue
         try:
-            grafts.append(Graft(function, lambda genuine, make=replacement: make(target, genuine)))
+            grafts.append(Graft(function, partial(replacement, target)))
         except LookupError:  # a signature that we do not know
             continue
     for graft in grafts:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _OS_ERRORS = "FileNotFoundError IsADirectoryError KeyError NotADirectoryError PermissionError"
 _PARSE = "PackagePath FileHash csv dist hash int list pass_none reader size starmap _read_files_distinfo"
 _MAPPING = "_top_level_declared _top_level_inferred append collections defaultdict dict distributions list metadata"
+_LOOKUP = "legacy_normalize list lower normalize os partition path root rpartition"
 _FIND = "PackageNotFoundError StopIteration ValueError discover next"
 
 _SHAPES: dict[str, tuple[str, ...]] = {
@@ -64,8 +65,7 @@ _SHAPES: dict[str, tuple[str, ...]] = {
     "FastPath.search": ("lookup mtime search",),
     "FileHash.__init__": ("mode partition value",),
     "Lookup.__init__": (
-        "FreezableDefaultDict Prepared append basename children eggs endswith freeze infos joinpath legacy_normalize"
-        " list lower normalize os partition path root rpartition",
+        "FreezableDefaultDict Prepared append basename children eggs endswith freeze infos joinpath " + _LOOKUP,
     ),
     "Lookup.search": ("chain eggs from_iterable infos itertools legacy_normalized normalized values",),
     "MetadataPathFinder._search_paths": ("FastPath Prepared chain from_iterable itertools map search",),
@@ -121,7 +121,7 @@ def function_of(module: ModuleType, name: str) -> FunctionType | None:
     elif isinstance(found, classmethod | staticmethod):
         found = found.__func__
     while type(found) is FunctionType and "__wrapped__" in vars(found):
-        found = found.__wrapped__
+        found = vars(found)["__wrapped__"]
     if type(found) is FunctionType and found.__globals__ is vars(module):
         return found
     return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-from types import ModuleType
 
 from vplug_rs import _core
 
@@ -12,6 +11,7 @@ from ._guards import Guard
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
     from typing import Any
 
 SCANNER = _core.Scanner()
@@ -61,7 +61,7 @@ class Target:
     def distribution(self, path: pathlib.Path) -> Any:
         """A `PathDistribution` as its constructor makes it, without the slow look for abstract methods."""
         made = _new(self.distribution_class)
-        made._path = path  # noqa: SLF001 (the class's own attribute)
+        made._path = path
         return made
 
     def entry_point(self, name: str, value: str, group: str, distribution: Any) -> Any:

@@ -92,7 +92,9 @@ def reaching(environment: Mapping[str, str]) -> dict[str, str]:
     """
     folder = os.path.join(os.path.dirname(os.path.abspath(vplug_rs.__file__)), "_run")
     if os.pathsep in folder:
-        raise UsageError(f"PYTHONPATH cannot name `{folder}`", hint=f"install vplug_rs where no `{os.pathsep}` is in the path")
+        raise UsageError(
+            f"PYTHONPATH cannot name `{folder}`", hint=f"install vplug_rs where no `{os.pathsep}` is in the path"
+        )
     before = environment.get("PYTHONPATH", "")
     entries = before.split(os.pathsep) if before else []  # an empty one means nothing; an empty entry means here
     if entries[:1] != [folder]:
