@@ -8,7 +8,10 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use vplug_rs::entry_points::parse;
 
 #[allow(dead_code, reason = "shared by all benches, each of which uses a part")]
-#[allow(clippy::allow_attributes, reason = "where every part is used, an expectation would fail")]
+#[allow(
+    clippy::allow_attributes,
+    reason = "where every part is used, an expectation would fail"
+)]
 mod synthetic;
 
 fn entry_points(criterion: &mut Criterion) {

@@ -8,7 +8,10 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use vplug_rs::metadata::{First, Outcome, first, parse};
 
 #[allow(dead_code, reason = "shared by all benches, each of which uses a part")]
-#[allow(clippy::allow_attributes, reason = "where every part is used, an expectation would fail")]
+#[allow(
+    clippy::allow_attributes,
+    reason = "where every part is used, an expectation would fail"
+)]
 mod synthetic;
 
 fn metadata(criterion: &mut Criterion) {

@@ -24,7 +24,11 @@ fn pass(paths: &[OsString]) -> (f64, usize, usize) {
 }
 
 fn files(inventory: &Inventory) -> usize {
-    inventory.rows.iter().filter(|row| inventory.points(row).parsed().is_some()).count()
+    inventory
+        .rows
+        .iter()
+        .filter(|row| inventory.points(row).parsed().is_some())
+        .count()
 }
 
 fn main() -> ExitCode {
@@ -32,9 +36,17 @@ fn main() -> ExitCode {
     let [folder, passes] = words.as_slice() else {
         eprintln!("usage: one_pass FOLDER PASSES");
         // `cargo bench` and `cargo test --benches` start every bench without words
-        return if words.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) };
+        return if words.is_empty() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::from(2)
+        };
     };
-    let Some(passes) = passes.to_str().and_then(|text| text.parse::<usize>().ok()).filter(|count| *count > 0) else {
+    let Some(passes) = passes
+        .to_str()
+        .and_then(|text| text.parse::<usize>().ok())
+        .filter(|count| *count > 0)
+    else {
         eprintln!("PASSES is a number from 1");
         return ExitCode::from(2);
     };

@@ -11,7 +11,10 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use vplug_rs::memo::Scanner;
 
 #[allow(dead_code, reason = "shared by all benches, each of which uses a part")]
-#[allow(clippy::allow_attributes, reason = "where every part is used, an expectation would fail")]
+#[allow(
+    clippy::allow_attributes,
+    reason = "where every part is used, an expectation would fail"
+)]
 mod synthetic;
 
 const SIZES: [usize; 3] = [10, 300, 1000];
@@ -33,7 +36,10 @@ fn scan(criterion: &mut Criterion) {
         for size in SIZES {
             let paths = [folder.path().join(size.to_string()).into_os_string()];
             let with_entry_points = (0..size).filter(|number| number % 10 < 3).count();
-            assert_eq!(count(&Scanner::default(), &paths, Some(synthetic::GROUP)), with_entry_points);
+            assert_eq!(
+                count(&Scanner::default(), &paths, Some(synthetic::GROUP)),
+                with_entry_points
+            );
             let scanner = Scanner::default();
             benches.throughput(Throughput::Elements(size as u64));
             benches.bench_with_input(BenchmarkId::from_parameter(size), &paths, |bencher, paths| {

@@ -25,7 +25,10 @@ pub fn entry_points(name: &str, lines: usize) -> String {
 pub fn metadata(name: &str, requirements: usize, body: usize) -> String {
     let mut text = format!("Metadata-Version: 2.1\nName: {name}\nVersion: 1.2.3\nSummary: Synthetic\n");
     for number in 0..requirements {
-        let _ = writeln!(text, "Requires-Dist: other-{number}>=1.{number}; python_version >= \"3.9\"");
+        let _ = writeln!(
+            text,
+            "Requires-Dist: other-{number}>=1.{number}; python_version >= \"3.9\""
+        );
     }
     text.push('\n');
     text.push_str(&"A small, well tested and documented set of functions.\n".repeat(body / 54));
@@ -36,7 +39,12 @@ pub fn metadata(name: &str, requirements: usize, body: usize) -> String {
 pub fn record(name: &str, lines: usize) -> String {
     let mut text = String::new();
     for line in 0..lines {
-        let _ = writeln!(text, "{name}/part_{line}/module.py,sha256={},{}", "A".repeat(43), 1000 + line);
+        let _ = writeln!(
+            text,
+            "{name}/part_{line}/module.py,sha256={},{}",
+            "A".repeat(43),
+            1000 + line
+        );
     }
     text
 }

@@ -47,7 +47,8 @@ class Call:
     targets: tuple[tuple[float, float, float], tuple[float, float, float]] | None = None
 
 
-_ROWS = "[(e.name, e.value, e.group) for e in r]"
+# without arguments 3.11 gives a dict of groups
+_ROWS = "[(e.name, e.value, e.group) for e in (sum(map(list, r.values()), []) if hasattr(r, 'values') else r)]"
 _FILES = "[(str(f), f.size, f.hash and (f.hash.mode, f.hash.value)) for f in r]"
 
 CALLS = {
