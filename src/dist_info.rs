@@ -95,9 +95,15 @@ impl DistInfo {
         let is_file = match self.kind {
             Kind::File => true,
             Kind::Folder => false,
-            _ => folder.stamp_of(&self.folder_name).is_ok_and(|stamp| stamp.kind == Kind::File),
+            _ => folder
+                .stamp_of(&self.folder_name)
+                .is_ok_and(|stamp| stamp.kind == Kind::File),
         };
-        if is_file { self.folder_name.clone() } else { self.file(self.form.metadata_file()) }
+        if is_file {
+            self.folder_name.clone()
+        } else {
+            self.file(self.form.metadata_file())
+        }
     }
 }
 
@@ -142,11 +148,13 @@ fn recognise(child: &OsStr, kind: Kind) -> Option<(DistInfo, bool)> {
     if !bytes.last().is_some_and(|last| last.eq_ignore_ascii_case(&b'o')) {
         return None;
     }
-    [(".dist-info", Form::DistInfo), (".egg-info", Form::EggInfo)].into_iter().find_map(|(wanted, form)| {
-        let (stem, suffix) = bytes.split_at_checked(bytes.len().checked_sub(wanted.len())?)?;
-        let matches = suffix.eq_ignore_ascii_case(wanted.as_bytes());
-        matches.then(|| describe(child, stem, suffix == wanted.as_bytes(), form, kind))
-    })
+    [(".dist-info", Form::DistInfo), (".egg-info", Form::EggInfo)]
+        .into_iter()
+        .find_map(|(wanted, form)| {
+            let (stem, suffix) = bytes.split_at_checked(bytes.len().checked_sub(wanted.len())?)?;
+            let matches = suffix.eq_ignore_ascii_case(wanted.as_bytes());
+            matches.then(|| describe(child, stem, suffix == wanted.as_bytes(), form, kind))
+        })
 }
 
 fn describe(child: &OsStr, stem: &[u8], exact_suffix: bool, form: Form, kind: Kind) -> (DistInfo, bool) {
@@ -172,10 +180,7 @@ fn describe(child: &OsStr, stem: &[u8], exact_suffix: bool, form: Form, kind: Ki
         folder_key: NormalizedName::new(project),
         listing_exact,
         // `os.path.splitext` takes leading dots for part of the name, so a stem of dots alone has no suffix
-        unique_exact: listing_exact
-            && exact_suffix
-            && !project.is_empty()
-            && stem.iter().any(|byte| *byte != b'.'),
+        unique_exact: listing_exact && exact_suffix && !project.is_empty() && stem.iter().any(|byte| *byte != b'.'),
         name_source: None,
     };
     (info, ambiguous)
@@ -237,7 +242,14 @@ mod tests {
     #[test]
     fn a_child_counts_by_its_suffix_alone() {
         let root = tempfile::tempdir().unwrap();
-        for name in ["a-1.dist-info", "B.C-2.DIST-INFO", "d.egg-info", "e-1.dist-info.bak", "plain", ".egg-info"] {
+        for name in [
+            "a-1.dist-info",
+            "B.C-2.DIST-INFO",
+            "d.egg-info",
+            "e-1.dist-info.bak",
+            "plain",
+            ".egg-info",
+        ] {
             fs::create_dir(root.path().join(name)).unwrap();
         }
         fs::write(root.path().join("f-1-py3.9.egg-info"), "Name: f\n").unwrap();
@@ -258,7 +270,11 @@ mod tests {
     #[test]
     fn a_name_cut_at_a_dash_is_read_from_pkg_info() {
         let root = tempfile::tempdir().unwrap();
-        for name in ["flake8-plugin-utils.egg-info", "flake8-5.0.egg-info", "gone-tools.egg-info"] {
+        for name in [
+            "flake8-plugin-utils.egg-info",
+            "flake8-5.0.egg-info",
+            "gone-tools.egg-info",
+        ] {
             fs::create_dir(root.path().join(name)).unwrap();
         }
         let info = root.path().join("flake8-plugin-utils.egg-info/PKG-INFO");
@@ -273,7 +289,16 @@ mod tests {
 
     #[test]
     fn versions_are_told_from_parts_of_a_name() {
-        for version in ["1.0", "2004", "1.0rc1", "1.0_local", "1!2.0", "1.0-py3.9", "v1.2", "0.1.dev3+g1"] {
+        for version in [
+            "1.0",
+            "2004",
+            "1.0rc1",
+            "1.0_local",
+            "1!2.0",
+            "1.0-py3.9",
+            "v1.2",
+            "0.1.dev3+g1",
+        ] {
             assert!(is_version(version), "{version}");
         }
         for part in ["plugin-utils", "2bar", "py3.9", "", "1.0bar"] {
@@ -287,7 +312,13 @@ mod tests {
         assert!(info("Foo.Bar-1.dist-info").unique_exact);
         assert_eq!(info("Foo.Bar-1.dist-info").folder_key.as_str(), "foo_bar");
         assert!(info("~ip-1.dist-info").unique_exact);
-        for odd in ["-1.dist-info", ".dist-info", "..dist-info", "Foo-1.DIST-INFO", "é-1.dist-info"] {
+        for odd in [
+            "-1.dist-info",
+            ".dist-info",
+            "..dist-info",
+            "Foo-1.DIST-INFO",
+            "é-1.dist-info",
+        ] {
             assert!(!info(odd).unique_exact, "{odd}");
         }
         assert!(info("-1.dist-info").listing_exact);

@@ -13,9 +13,9 @@ use crate::metadata::{self, First, Outcome};
 use crate::record::{self, Rules};
 
 /// Largest METADATA that is read, in bytes.
-pub const LARGEST_METADATA: u64 = 64 * 1024 * 1024;
+pub const LARGEST_METADATA: u64 = 16 * 1024 * 1024;
 /// Largest RECORD that is read, in bytes.
-pub const LARGEST_RECORD: u64 = 256 * 1024 * 1024;
+pub const LARGEST_RECORD: u64 = 64 * 1024 * 1024;
 
 /// What is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,10 +32,18 @@ use Answer::{Known, Odd};
 ///
 /// An empty file counts as missing, as in the standard.
 fn header_bytes(info: &Path, strict: bool) -> Answer<Vec<u8>> {
-    let extent = if strict { Extent::Whole(LARGEST_METADATA) } else { Extent::Head(METADATA_HEAD) };
+    let extent = if strict {
+        Extent::Whole(LARGEST_METADATA)
+    } else {
+        Extent::Head(METADATA_HEAD)
+    };
     let here = Folder::here();
     for file in ["METADATA", "PKG-INFO", ""] {
-        let path = if file.is_empty() { info.to_owned() } else { info.join(file) };
+        let path = if file.is_empty() {
+            info.to_owned()
+        } else {
+            info.join(file)
+        };
         match here.read(path.as_os_str(), extent) {
             Ok(content) if content.bytes.is_empty() => {}
             Ok(content) if content.bytes.len() < METADATA_HEAD || strict || ends(&content.bytes) => {
@@ -60,7 +68,9 @@ fn ends(bytes: &[u8]) -> bool {
 
 /// The first value of a header field.
 pub fn header(info: &Path, field: &str, strict: bool) -> Answer<Option<String>> {
-    let Known(bytes) = header_bytes(info, strict) else { return Odd };
+    let Known(bytes) = header_bytes(info, strict) else {
+        return Odd;
+    };
     match metadata::first(&bytes, field, strict) {
         First::Found(value) => Known(Some(value.into_owned())),
         First::Absent => Known(None),
@@ -70,10 +80,16 @@ pub fn header(info: &Path, field: &str, strict: bool) -> Answer<Option<String>> 
 
 /// All header fields in order, without the Description that the standard makes of the body.
 pub fn headers(info: &Path, strict: bool) -> Answer<Vec<(String, String)>> {
-    let Known(bytes) = header_bytes(info, strict) else { return Odd };
+    let Known(bytes) = header_bytes(info, strict) else {
+        return Odd;
+    };
     match metadata::parse(&bytes, strict) {
         Outcome::Plain(headers) => Known(
-            headers.fields.into_iter().map(|(name, value)| (name.to_owned(), value.into_owned())).collect(),
+            headers
+                .fields
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value.into_owned()))
+                .collect(),
         ),
         Outcome::Odd => Odd,
     }
@@ -130,8 +146,10 @@ pub fn top_level(info: &Path, root: &OsStr, rules: Rules<'_>) -> Answer<TopLevel
     let strict = !rules.mended;
     match text(info, "top_level.txt", strict) {
         Known(Some(text)) => {
-            let names: Vec<_> =
-                record::top_level_txt(&text).into_iter().map(|name| Some(name.to_owned())).collect();
+            let names: Vec<_> = record::top_level_txt(&text)
+                .into_iter()
+                .map(|name| Some(name.to_owned()))
+                .collect();
             if !names.is_empty() {
                 return Known(TopLevel { declared: true, names });
             }
@@ -143,7 +161,12 @@ pub fn top_level(info: &Path, root: &OsStr, rules: Rules<'_>) -> Answer<TopLevel
         Known(Some(text)) => text,
         // the older lists are rare: theirs is the interpreter's own reading
         Known(None) if has_older_list(info) => return Odd,
-        Known(None) => return Known(TopLevel { declared: false, names: Vec::new() }),
+        Known(None) => {
+            return Known(TopLevel {
+                declared: false,
+                names: Vec::new(),
+            });
+        }
         Odd => return Odd,
     };
     let mut there = Existence::below(root);
@@ -201,13 +224,18 @@ pub fn entry_points(info: &Path) -> Answer<Vec<(String, String, String)>> {
 
 /// Whole metadata as the email parser would split it: fields before the standard's dedent, and the body.
 pub fn message(info: &Path) -> Answer<(Vec<(String, String)>, String)> {
-    let Known(bytes) = header_bytes(info, true) else { return Odd };
+    let Known(bytes) = header_bytes(info, true) else {
+        return Odd;
+    };
     if bytes.is_empty() {
         return Odd;
     }
     match metadata::message(&bytes) {
         Some((fields, body)) => Known((
-            fields.into_iter().map(|(name, value)| (name.to_owned(), value.into_owned())).collect(),
+            fields
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value.into_owned()))
+                .collect(),
             body.into_owned(),
         )),
         None => Odd,
@@ -223,7 +251,11 @@ struct Existence {
 
 impl Existence {
     fn below(root: &OsStr) -> Self {
-        Self { root: Folder::open(root).ok(), parent: String::new(), within: None }
+        Self {
+            root: Folder::open(root).ok(),
+            parent: String::new(),
+            within: None,
+        }
     }
 
     /// `None`: the question failed in a way that the standard would raise.
@@ -275,7 +307,10 @@ mod tests {
 
     #[test]
     fn an_empty_metadata_counts_as_missing() {
-        let (_root, info) = info(&[("pkg-1.dist-info/METADATA", b""), ("pkg-1.dist-info/PKG-INFO", b"Name: x\n")]);
+        let (_root, info) = info(&[
+            ("pkg-1.dist-info/METADATA", b""),
+            ("pkg-1.dist-info/PKG-INFO", b"Name: x\n"),
+        ]);
         assert_eq!(header(&info, "name", true), Known(Some("x".into())));
     }
 
@@ -300,8 +335,11 @@ mod tests {
     #[test]
     fn only_rows_whose_file_exists_are_kept_if_asked() {
         let record = b"pkg/a.py,sha256=x,1\npkg/b.py,,\npkg/sub/c.py,,\nd.py,,\n../x,,\n";
-        let (root, info) =
-            info(&[("pkg-1.dist-info/RECORD", record), ("pkg/a.py", b""), ("pkg/sub/c.py", b"")]);
+        let (root, info) = info(&[
+            ("pkg-1.dist-info/RECORD", record),
+            ("pkg/a.py", b""),
+            ("pkg/sub/c.py", b""),
+        ]);
         let names = |exists| match record_names(&info, root.path().as_os_str(), exists) {
             Known(Some(names)) => names,
             other => panic!("{other:?}"),
@@ -320,7 +358,11 @@ mod tests {
     #[test]
     fn an_older_list_is_left_to_the_interpreter() {
         let (root, info) = info(&[("pkg-1.dist-info/SOURCES.txt", b"pkg/a.py\n")]);
-        let rules = Rules { generation: 13, suffixes: &[".py"], mended: false };
+        let rules = Rules {
+            generation: 13,
+            suffixes: &[".py"],
+            mended: false,
+        };
         assert_eq!(top_level(&info, root.path().as_os_str(), rules), Odd);
     }
 }

@@ -72,7 +72,11 @@ pub fn read_all(
     pace: &Pace,
     previous: impl Fn(usize) -> Option<Arc<PointsFile>> + Sync,
 ) -> Vec<Arc<PointsFile>> {
-    let absent = Arc::new(PointsFile { stamp: None, settled: true, points: Points::Absent });
+    let absent = Arc::new(PointsFile {
+        stamp: None,
+        settled: true,
+        points: Points::Absent,
+    });
     let mut out = Vec::with_capacity(infos.len());
     let mut path = Vec::with_capacity(128);
     let started = Instant::now();
@@ -150,7 +154,9 @@ fn read_one(
     path.clear();
     path.extend_from_slice(info.folder_name.as_encoded_bytes());
     path.extend_from_slice(b"/entry_points.txt\0");
-    let Ok(name) = CStr::from_bytes_with_nul(path) else { return Arc::clone(absent) };
+    let Ok(name) = CStr::from_bytes_with_nul(path) else {
+        return Arc::clone(absent);
+    };
     if let Some(previous) = previous {
         let stamp = folder.stamp_of_c(name);
         match (&stamp, previous.stamp) {
@@ -168,7 +174,11 @@ fn read_file(folder: &Folder, name: &CStr, absent: &Arc<PointsFile>) -> Arc<Poin
         Err(Fault::Absent) => return Arc::clone(absent),
         Err(fault) => {
             let stamp = folder.stamp_of_c(name).ok();
-            return Arc::new(PointsFile { stamp, settled: false, points: Points::Unread(fault) });
+            return Arc::new(PointsFile {
+                stamp,
+                settled: false,
+                points: Points::Unread(fault),
+            });
         }
     };
     let settled = content.stamp.settled(files::now_ns());
@@ -176,7 +186,11 @@ fn read_file(folder: &Folder, name: &CStr, absent: &Arc<PointsFile>) -> Arc<Poin
         Ok(parsed) => Points::Parsed(parsed),
         Err(error) => Points::NotUtf8 { line: error.line },
     };
-    Arc::new(PointsFile { stamp: Some(content.stamp), settled, points })
+    Arc::new(PointsFile {
+        stamp: Some(content.stamp),
+        settled,
+        points,
+    })
 }
 
 /// Where the file of one info stands below the path entry.
@@ -204,7 +218,10 @@ mod tests {
     fn names(files: &[Arc<PointsFile>]) -> Vec<Option<String>> {
         files
             .iter()
-            .map(|file| file.parsed().and_then(|parsed| parsed.entries().next().map(|entry| entry.name.to_owned())))
+            .map(|file| {
+                file.parsed()
+                    .and_then(|parsed| parsed.entries().next().map(|entry| entry.name.to_owned()))
+            })
             .collect()
     }
 
@@ -214,7 +231,14 @@ mod tests {
         let folder = Folder::open(root.path().as_os_str()).unwrap();
         let infos = dist_info::list(&folder).unwrap();
         let one = read_all(&folder, &infos, &Pace::default(), |_| None);
-        let many = read_all(&folder, &infos, &Pace { slow: AtomicBool::new(true) }, |_| None);
+        let many = read_all(
+            &folder,
+            &infos,
+            &Pace {
+                slow: AtomicBool::new(true),
+            },
+            |_| None,
+        );
         assert_eq!(names(&one), names(&many));
         assert_eq!(names(&one).iter().flatten().count(), 66);
     }
@@ -225,7 +249,9 @@ mod tests {
         let folder = Folder::open(root.path().as_os_str()).unwrap();
         let infos = dist_info::list(&folder).unwrap();
         let first = read_all(&folder, &infos, &Pace::default(), |_| None);
-        let again = read_all(&folder, &infos, &Pace::default(), |number| Some(Arc::clone(&first[number])));
+        let again = read_all(&folder, &infos, &Pace::default(), |number| {
+            Some(Arc::clone(&first[number]))
+        });
         for (before, after) in first.iter().zip(&again) {
             // absence is proved by each look; a young file proves nothing
             assert_eq!(Arc::ptr_eq(before, after), before.parsed().is_none());

@@ -98,7 +98,11 @@ impl Parsed {
             let body = text.strip_prefix('\u{feff}').unwrap_or(&text);
             let skipped = text.len() - body.len();
             if skipped > 0 {
-                parser.fault(Code::EntryPointsByteOrderMark, 1, "byte order mark".into());
+                parser.fault(
+                    Code::EntryPointsByteOrderMark,
+                    1,
+                    "the file begins with a byte order mark, which was skipped".into(),
+                );
             }
             let lines = python_text::lines(body).map(|line| Line {
                 start: line.start + skipped,

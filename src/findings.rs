@@ -20,7 +20,11 @@ pub fn of(inventory: &Inventory) -> Vec<Diagnostic> {
     }
     for (again, first) in &inventory.repeated {
         let message = format!("it is the same folder as `{}`", inventory.entries[*first].0.display());
-        out.push(Diagnostic::new(Code::PathEntryDuplicate, &inventory.entries[*again].0, message));
+        out.push(Diagnostic::new(
+            Code::PathEntryDuplicate,
+            &inventory.entries[*again].0,
+            message,
+        ));
     }
     for row in &inventory.rows {
         folder(inventory, row, &mut out);
@@ -37,13 +41,19 @@ fn folder(inventory: &Inventory, row: &Row, out: &mut Vec<Diagnostic>) {
     let mut say = |code, message| out.push(Diagnostic::new(code, inventory.path(row), message).of(label(info)));
     match (&info.identity, row.state) {
         (Identity::Interrupted, _) => {
-            say(Code::FolderInterruptedUninstall, format!("`{name}` was moved aside by an installer that did not finish"));
+            say(
+                Code::FolderInterruptedUninstall,
+                format!("`{name}` was moved aside by an installer that did not finish"),
+            );
         }
         (Identity::Nameless, _) => say(Code::FolderNameless, format!("`{name}` names no project")),
         (Identity::Dangling, _) => say(Code::FolderDanglingLink, format!("`{name}` is a link to nowhere")),
         (_, State::Leftover(winner)) => {
             let winner = inventory.path(&inventory.rows[winner]);
-            say(Code::DistributionLeftover, format!("it has no metadata; `{}` is used instead", winner.display()));
+            say(
+                Code::DistributionLeftover,
+                format!("it has no metadata; `{}` is used instead", winner.display()),
+            );
         }
         (_, State::Shadowed(winner)) => {
             let winner = &inventory.rows[winner];
@@ -68,12 +78,22 @@ fn entry_points(inventory: &Inventory, row: &Row, out: &mut Vec<Diagnostic>) {
             let mut faults = parsed.faults().to_vec();
             faults.extend(parsed.reference_faults());
             faults.sort_by_key(|fault| fault.line);
-            out.extend(faults.into_iter().map(|fault| Diagnostic::from_fault(fault, path()).of(label(info))));
+            out.extend(
+                faults
+                    .into_iter()
+                    .map(|fault| Diagnostic::from_fault(fault, path()).of(label(info))),
+            );
         }
         Points::NotUtf8 { line } => {
             let message = format!("line {line} has a byte that is not UTF-8");
             let finding = Diagnostic::new(Code::EntryPointsNotUtf8, path(), message);
-            out.push(Diagnostic { line: Some(*line), ..finding }.of(label(info)));
+            out.push(
+                Diagnostic {
+                    line: Some(*line),
+                    ..finding
+                }
+                .of(label(info)),
+            );
         }
         Points::Unread(fault) => {
             let (code, message) = match fault {

@@ -91,18 +91,31 @@ impl Scanner {
             .collect();
         let unchanged = memo.inventory.as_ref().filter(|before| {
             before.entries.len() == entries.len()
-                && before.entries.iter().zip(&entries).all(|(one, two)| one.0 == two.0 && one.1.same(&two.1))
+                && before
+                    .entries
+                    .iter()
+                    .zip(&entries)
+                    .all(|(one, two)| one.0 == two.0 && one.1.same(&two.1))
                 && before.choice_stands()
         });
         if let Some(inventory) = unchanged {
             return Arc::clone(inventory);
         }
         let inventory = Arc::new(Inventory::resolve(entries));
-        let mut next = Memo { folders: memo.folders.clone(), inventory: Some(Arc::clone(&inventory)) };
+        let mut next = Memo {
+            folders: memo.folders.clone(),
+            inventory: Some(Arc::clone(&inventory)),
+        };
         next.learn(inventory.entries.iter().filter_map(|(path, scanned)| match scanned {
             Scanned::Folder(scan) => {
                 let listing = Arc::clone(&scan.listing);
-                Some((path, Known { listing, scan: Some(Arc::clone(scan)) }))
+                Some((
+                    path,
+                    Known {
+                        listing,
+                        scan: Some(Arc::clone(scan)),
+                    },
+                ))
             }
             _ => None,
         }));
@@ -121,7 +134,13 @@ impl Scanner {
                 && known.is_none_or(|known| !Arc::ptr_eq(&known.listing, listing))
             {
                 let scan = known.and_then(|known| known.scan.clone());
-                news.push((path, Known { listing: Arc::clone(listing), scan }));
+                news.push((
+                    path,
+                    Known {
+                        listing: Arc::clone(listing),
+                        scan,
+                    },
+                ));
             }
             if !visit(number, path, listed) {
                 break;
@@ -143,9 +162,7 @@ impl Scanner {
         let mut folders: Vec<Stamp> = Vec::new();
         self.list(paths, |number, _, listed| {
             match listed {
-                Listed::Folder(_, listing)
-                    if !folders.iter().any(|other| other.same_file(&listing.stamp)) =>
-                {
+                Listed::Folder(_, listing) if !folders.iter().any(|other| other.same_file(&listing.stamp)) => {
                     folders.push(listing.stamp);
                     let copies = listing.infos.iter().filter(|info| info.key() == Some(&key));
                     found.extend(copies.map(|info| (number, info.clone())));
@@ -172,7 +189,13 @@ impl Scanner {
             });
             found = weighed.into_iter().map(|(_, copy)| copy).collect();
         }
-        (found.into_iter().map(|(number, info)| (number, info.folder_name)).collect(), deferred)
+        (
+            found
+                .into_iter()
+                .map(|(number, info)| (number, info.folder_name))
+                .collect(),
+            deferred,
+        )
     }
 }
 
@@ -202,7 +225,9 @@ fn list_entry(path: &OsStr, known: Option<&Arc<Listing>>) -> Listed {
             let now = now_ns();
             let named = infos.iter().filter_map(|info| info.name_source.as_ref());
             let settled = stamp.settled(now)
-                && named.filter_map(|source| source.1.as_ref()).all(|stamp| stamp.settled(now));
+                && named
+                    .filter_map(|source| source.1.as_ref())
+                    .all(|stamp| stamp.settled(now));
             Listed::Folder(folder, Arc::new(Listing { stamp, settled, infos }))
         }
         Err(fault) => Listed::Unreadable(fault),
@@ -228,9 +253,9 @@ fn scan_entry(path: &OsStr, known: Option<&Known>, pace: &Pace) -> Scanned {
     };
     let before = known.and_then(|known| known.scan.as_ref());
     let points = match before {
-        Some(before) if Arc::ptr_eq(&before.listing, &listing) => {
-            read_all(&folder, &listing.infos, pace, |number| before.points.get(number).cloned())
-        }
+        Some(before) if Arc::ptr_eq(&before.listing, &listing) => read_all(&folder, &listing.infos, pace, |number| {
+            before.points.get(number).cloned()
+        }),
         Some(before) => {
             let by_name: HashMap<&OsStr, &Arc<PointsFile>> = (before.listing.infos.iter())
                 .map(|info| info.folder_name.as_os_str())
@@ -246,7 +271,11 @@ fn scan_entry(path: &OsStr, known: Option<&Known>, pace: &Pace) -> Scanned {
     match before {
         Some(before)
             if Arc::ptr_eq(&before.listing, &listing)
-                && before.points.iter().zip(&points).all(|(one, two)| Arc::ptr_eq(one, two)) =>
+                && before
+                    .points
+                    .iter()
+                    .zip(&points)
+                    .all(|(one, two)| Arc::ptr_eq(one, two)) =>
         {
             Scanned::Folder(Arc::clone(before))
         }

@@ -135,8 +135,13 @@ pub struct Inventory {
 impl Inventory {
     /// Orders what was read and chooses between copies.
     pub fn resolve(entries: Vec<(OsString, Scanned)>) -> Self {
-        let mut inventory =
-            Self { entries, rows: Vec::new(), repeated: Vec::new(), damaged: 0, ties: Vec::new() };
+        let mut inventory = Self {
+            entries,
+            rows: Vec::new(),
+            repeated: Vec::new(),
+            damaged: 0,
+            ties: Vec::new(),
+        };
         let mut doubled = false;
         inventory.rows = inventory.ordered(&mut doubled);
         if doubled {
@@ -172,11 +177,16 @@ impl Inventory {
                 .map(|(number, info)| (info.key().map(NormalizedName::as_str), number))
                 .collect();
             order.sort_unstable_by(|(one, a), (two, b)| {
-                one.cmp(two).then_with(|| infos[*a].folder_name.cmp(&infos[*b].folder_name))
+                one.cmp(two)
+                    .then_with(|| infos[*a].folder_name.cmp(&infos[*b].folder_name))
             });
             rows.extend(order.iter().map(|(key, info)| {
                 let state = if key.is_some() { State::Live } else { State::Ignored };
-                Row { entry, info: *info, state }
+                Row {
+                    entry,
+                    info: *info,
+                    state,
+                }
             }));
             let keys: Vec<&str> = order.into_iter().filter_map(|(key, _)| key).collect();
             *doubled = *doubled
@@ -205,7 +215,10 @@ impl Inventory {
         }
         let mut states = Vec::new();
         for numbers in copies.into_values() {
-            let best = numbers.iter().copied().min_by(|one, two| self.rank(&weighed, *one, *two));
+            let best = numbers
+                .iter()
+                .copied()
+                .min_by(|one, two| self.rank(&weighed, *one, *two));
             let Some(winner) = best else { continue };
             let winner_valid = weighed.get(&winner).is_some_and(|weight| weight.valid);
             for number in numbers.into_iter().filter(|number| *number != winner) {
@@ -217,17 +230,21 @@ impl Inventory {
         // the winner stands before its copies in its folder, so numbers move: apply states, then sort again
         let mut order: Vec<usize> = (0..self.rows.len()).collect();
         for (number, leftover, winner) in states {
-            self.rows[number].state =
-                if leftover { State::Leftover(winner) } else { State::Shadowed(winner) };
+            self.rows[number].state = if leftover {
+                State::Leftover(winner)
+            } else {
+                State::Shadowed(winner)
+            };
         }
         order.sort_by(|one, two| {
             let (a, b) = (&self.rows[*one], &self.rows[*two]);
-            a.entry.cmp(&b.entry).then_with(|| self.info(a).key().cmp(&self.info(b).key())).then_with(|| {
-                match (weighed.contains_key(one), weighed.contains_key(two)) {
+            a.entry
+                .cmp(&b.entry)
+                .then_with(|| self.info(a).key().cmp(&self.info(b).key()))
+                .then_with(|| match (weighed.contains_key(one), weighed.contains_key(two)) {
                     (true, true) => self.rank(&weighed, *one, *two),
                     _ => one.cmp(two),
-                }
-            })
+                })
         });
         let mut place = vec![0; order.len()];
         for (now, before) in order.iter().enumerate() {
@@ -248,12 +265,18 @@ impl Inventory {
     }
 
     fn rank(&self, weighed: &HashMap<usize, Weight>, one: usize, two: usize) -> Ordering {
-        let (Some(a), Some(b)) = (weighed.get(&one), weighed.get(&two)) else { return one.cmp(&two) };
+        let (Some(a), Some(b)) = (weighed.get(&one), weighed.get(&two)) else {
+            return one.cmp(&two);
+        };
         b.valid
             .cmp(&a.valid)
             .then_with(|| self.rows[one].entry.cmp(&self.rows[two].entry))
             .then_with(|| version_order::higher(&b.version, &a.version))
-            .then_with(|| self.info(&self.rows[one]).folder_name.cmp(&self.info(&self.rows[two]).folder_name))
+            .then_with(|| {
+                self.info(&self.rows[one])
+                    .folder_name
+                    .cmp(&self.info(&self.rows[two]).folder_name)
+            })
     }
 
     fn weigh(&self, row: &Row) -> (Weight, Tie) {
@@ -313,7 +336,9 @@ impl Inventory {
     ) {
         for (number, row) in self.rows.iter().enumerate() {
             let counts = row.state == State::Live || (all && row.state != State::Ignored);
-            let Some(parsed) = self.points(row).parsed().filter(|_| counts) else { continue };
+            let Some(parsed) = self.points(row).parsed().filter(|_| counts) else {
+                continue;
+            };
             let mut take = |entry: EntryPoint<'a>| {
                 if name.is_none_or(|name| name == entry.name) {
                     visit(number, entry);
@@ -366,8 +391,11 @@ pub fn weigh(folder: &Folder, info: &DistInfo) -> Weight {
             stamp: Some(content.stamp),
             file,
         },
-        Err(_) => {
-            Weight { valid: false, version: by_name(), stamp: folder.stamp_of(&file).ok(), file }
-        }
+        Err(_) => Weight {
+            valid: false,
+            version: by_name(),
+            stamp: folder.stamp_of(&file).ok(),
+            file,
+        },
     }
 }

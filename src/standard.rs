@@ -35,7 +35,13 @@ fn grouped(listing: &Listing) -> Option<Vec<&DistInfo>> {
         }
         copies.push(info);
     }
-    Some(order.into_iter().filter_map(|key| by_key.remove(key)).flatten().collect())
+    Some(
+        order
+            .into_iter()
+            .filter_map(|key| by_key.remove(key))
+            .flatten()
+            .collect(),
+    )
 }
 
 /// The names of the metadata children of one path entry, in the interpreter's order; of one project only if named.
@@ -177,12 +183,21 @@ mod tests {
     #[test]
     fn copies_stand_together_where_the_first_of_them_stood() {
         let root = tempfile::tempdir().unwrap();
-        for folder in ["b-1.dist-info", "a-2.dist-info", "b-2.dist-info", "a-1.dist-info", "c-1.dist-info"] {
+        for folder in [
+            "b-1.dist-info",
+            "a-2.dist-info",
+            "b-2.dist-info",
+            "a-1.dist-info",
+            "c-1.dist-info",
+        ] {
             dist(root.path(), folder, b"");
         }
         let path = root.path().as_os_str().to_owned();
         let listed = list(&Scanner::default(), &path, None).unwrap();
-        let keys: Vec<_> = listed.iter().map(|name| name.to_string_lossy()[..1].to_owned()).collect();
+        let keys: Vec<_> = listed
+            .iter()
+            .map(|name| name.to_string_lossy()[..1].to_owned())
+            .collect();
         let mut grouped = keys.clone();
         grouped.dedup();
         assert_eq!(keys.len(), 5);

@@ -88,8 +88,7 @@ impl Folder {
     /// # Errors
     /// The [`Fault`].
     pub fn stamp_of(&self, name: &OsStr) -> Result<Stamp, Fault> {
-        with_path(name, |path| fs::statat(self.fd(), path, AtFlags::empty()))
-            .map(|stat| stamp_from(&stat))
+        with_path(name, |path| fs::statat(self.fd(), path, AtFlags::empty())).map(|stat| stamp_from(&stat))
     }
 
     /// [`Folder::stamp_of`] without the conversion of the name: the hot call of a repeated scan.
@@ -97,7 +96,9 @@ impl Folder {
     /// # Errors
     /// The [`Fault`].
     pub fn stamp_of_c(&self, name: &CStr) -> Result<Stamp, Fault> {
-        fs::statat(self.fd(), name, AtFlags::empty()).map(|stat| stamp_from(&stat)).map_err(fault)
+        fs::statat(self.fd(), name, AtFlags::empty())
+            .map(|stat| stamp_from(&stat))
+            .map_err(fault)
     }
 
     /// Reads a file below this folder. Never waits for a pipe and never reads a device.
@@ -139,11 +140,19 @@ fn read_open(handle: &OwnedFd, extent: Extent) -> Result<Content, Fault> {
     // one spare byte: a file of the stated size ends with one short read
     let wanted = usize::try_from(stamp.size).unwrap_or(usize::MAX).min(limit);
     let mut bytes = Vec::new();
-    let first = if wanted == 0 { SMALL_FILE.min(limit) } else { wanted.saturating_add(1) };
-    bytes.try_reserve_exact(first).map_err(|_| Fault::TooLarge(stamp.size))?;
+    let first = if wanted == 0 {
+        SMALL_FILE.min(limit)
+    } else {
+        wanted.saturating_add(1)
+    };
+    bytes
+        .try_reserve_exact(first)
+        .map_err(|_| Fault::TooLarge(stamp.size))?;
     loop {
         if bytes.len() == bytes.capacity() {
-            bytes.try_reserve(SMALL_FILE.max(bytes.len())).map_err(|_| Fault::TooLarge(stamp.size))?;
+            bytes
+                .try_reserve(SMALL_FILE.max(bytes.len()))
+                .map_err(|_| Fault::TooLarge(stamp.size))?;
         }
         match rustix::io::read(handle, rustix::buffer::spare_capacity(&mut bytes)) {
             Ok(0) => break,
@@ -164,10 +173,7 @@ fn read_open(handle: &OwnedFd, extent: Extent) -> Result<Content, Fault> {
     Ok(Content { stamp, bytes })
 }
 
-fn with_path<T>(
-    path: &OsStr,
-    call: impl FnOnce(&CStr) -> rustix::io::Result<T>,
-) -> Result<T, Fault> {
+fn with_path<T>(path: &OsStr, call: impl FnOnce(&CStr) -> rustix::io::Result<T>) -> Result<T, Fault> {
     let bytes = path.as_bytes();
     let mut stack = [0_u8; STACK_PATH];
     if let Some(room) = stack.get_mut(..bytes.len()).filter(|_| bytes.len() < STACK_PATH) {
@@ -201,7 +207,12 @@ fn kind(file_type: FileType) -> Kind {
 }
 
 // the fields' types differ by architecture
-#[allow(clippy::unnecessary_cast, clippy::cast_sign_loss, clippy::cast_lossless, clippy::cast_possible_wrap)]
+#[allow(
+    clippy::unnecessary_cast,
+    clippy::cast_sign_loss,
+    clippy::cast_lossless,
+    clippy::cast_possible_wrap
+)]
 fn stamp_from(stat: &Stat) -> Stamp {
     let nanoseconds = |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);
     Stamp {

@@ -215,6 +215,9 @@ mod tests {
     #[test]
     fn a_folder_is_not_read() {
         let root = sample();
-        assert_eq!(read(&root.path().join("folder"), Extent::Whole(9)).unwrap_err(), Fault::Folder);
+        assert_eq!(
+            read(&root.path().join("folder"), Extent::Whole(9)).unwrap_err(),
+            Fault::Folder
+        );
     }
 }

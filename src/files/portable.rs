@@ -48,7 +48,9 @@ impl Folder {
     /// # Errors
     /// The [`Fault`].
     pub fn stamp(&self) -> Result<Stamp, Fault> {
-        std::fs::metadata(&self.path).map(|found| stamp_from(&found)).map_err(|error| fault(&error))
+        std::fs::metadata(&self.path)
+            .map(|found| stamp_from(&found))
+            .map_err(|error| fault(&error))
     }
 
     /// See the Linux form.
@@ -103,7 +105,9 @@ impl Folder {
         };
         let file = File::open(&path).map_err(|error| fault(&error))?;
         let mut bytes = Vec::new();
-        file.take(limit).read_to_end(&mut bytes).map_err(|error| fault(&error))?;
+        file.take(limit)
+            .read_to_end(&mut bytes)
+            .map_err(|error| fault(&error))?;
         if matches!(extent, Extent::Whole(most) if bytes.len() as u64 > most) {
             return Err(Fault::TooLarge(bytes.len() as u64));
         }
@@ -156,7 +160,10 @@ fn stamp_from(found: &Metadata) -> Stamp {
         inode: found.ino(),
         size: found.size(),
         modified_ns: nanoseconds(found.modified()),
-        changed_ns: found.ctime().saturating_mul(1_000_000_000).saturating_add(found.ctime_nsec()),
+        changed_ns: found
+            .ctime()
+            .saturating_mul(1_000_000_000)
+            .saturating_add(found.ctime_nsec()),
         kind: kind(found.file_type()),
     }
 }

@@ -33,13 +33,7 @@ pub fn message(py: Python<'_>, info: PathBuf) -> PyResult<Py<PyAny>> {
 /// Rows of RECORD as (path, hash, size), None without one; with `exists` only files that exist below `root`.
 #[pyfunction]
 #[pyo3(signature = (info, root, *, exists, strict))]
-pub fn read_record(
-    py: Python<'_>,
-    info: PathBuf,
-    root: OsString,
-    exists: bool,
-    strict: bool,
-) -> PyResult<Py<PyAny>> {
+pub fn read_record(py: Python<'_>, info: PathBuf, root: OsString, exists: bool, strict: bool) -> PyResult<Py<PyAny>> {
     answer(py, py.detach(|| distribution::record(&info, &root, exists, strict)))
 }
 
@@ -65,7 +59,11 @@ pub fn top_level(
 ) -> PyResult<Py<PyAny>> {
     let found = py.detach(|| {
         let suffixes: Vec<&str> = suffixes.iter().map(String::as_str).collect();
-        let rules = Rules { generation, suffixes: &suffixes, mended: !strict };
+        let rules = Rules {
+            generation,
+            suffixes: &suffixes,
+            mended: !strict,
+        };
         match distribution::top_level(&info, &root, rules) {
             Answer::Known(top) => Answer::Known((top.declared, top.names)),
             Answer::Odd => Answer::Odd,
@@ -79,7 +77,14 @@ pub fn top_level(
 pub fn parse_entry_points(text: &str) -> Vec<(String, String, String, u32)> {
     crate::entry_points::parse(text)
         .entries()
-        .map(|entry| (entry.name.to_owned(), entry.value.to_owned(), entry.group.to_owned(), entry.line))
+        .map(|entry| {
+            (
+                entry.name.to_owned(),
+                entry.value.to_owned(),
+                entry.group.to_owned(),
+                entry.line,
+            )
+        })
         .collect()
 }
 

@@ -12,8 +12,8 @@ use pyo3::prelude::*;
 mod _core {
     #[pymodule_export]
     use super::distribution::{
-        message, normalize, parse_entry_points, parse_reference, read_entry_points, read_header, read_headers, read_record,
-        top_level,
+        message, normalize, parse_entry_points, parse_reference, read_entry_points, read_header, read_headers,
+        read_record, top_level,
     };
     #[pymodule_export]
     use super::records::{Diagnostic, DistributionRow, build_info, diagnostic_codes};
@@ -27,14 +27,9 @@ fn odd(py: Python<'_>) -> PyResult<Py<PyAny>> {
 }
 
 /// An answer of the core as a Python object.
-fn answer<'py, T: IntoPyObject<'py>>(
-    py: Python<'py>,
-    answer: crate::distribution::Answer<T>,
-) -> PyResult<Py<PyAny>> {
+fn answer<'py, T: IntoPyObject<'py>>(py: Python<'py>, answer: crate::distribution::Answer<T>) -> PyResult<Py<PyAny>> {
     match answer {
-        crate::distribution::Answer::Known(value) => {
-            value.into_py_any(py)
-        }
+        crate::distribution::Answer::Known(value) => value.into_py_any(py),
         crate::distribution::Answer::Odd => odd(py),
     }
 }

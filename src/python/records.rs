@@ -27,8 +27,20 @@ pub struct Diagnostic {
 
 impl From<diagnostic::Diagnostic> for Diagnostic {
     fn from(found: diagnostic::Diagnostic) -> Self {
-        let diagnostic::Diagnostic { code, path, line, distribution, message } = found;
-        Self { code, path: path.into_os_string(), line, distribution, message }
+        let diagnostic::Diagnostic {
+            code,
+            path,
+            line,
+            distribution,
+            message,
+        } = found;
+        Self {
+            code,
+            path: path.into_os_string(),
+            line,
+            distribution,
+            message,
+        }
     }
 }
 
@@ -46,10 +58,15 @@ impl Diagnostic {
         line: Option<u32>,
         distribution: Option<String>,
     ) -> PyResult<Self> {
-        let code = Code::from_slug(code).ok_or_else(|| {
-            pyo3::exceptions::PyValueError::new_err(format!("`{code}` is no diagnostic code"))
-        })?;
-        Ok(Self { code, path, line, distribution, message })
+        let code = Code::from_slug(code)
+            .ok_or_else(|| pyo3::exceptions::PyValueError::new_err(format!("`{code}` is no diagnostic code")))?;
+        Ok(Self {
+            code,
+            path,
+            line,
+            distribution,
+            message,
+        })
     }
 
     #[getter]

@@ -30,7 +30,9 @@ impl Scanner {
 
     /// Reads all of a path in one pass, in our own (mended) order.
     fn scan(&self, py: Python<'_>, paths: Vec<OsString>) -> Inventory {
-        Inventory { found: py.detach(|| self.memo.scan(&paths)) }
+        Inventory {
+            found: py.detach(|| self.memo.scan(&paths)),
+        }
     }
 
     /// The metadata folders of one distribution, in any spelling of its name, the one that counts first, as
@@ -73,26 +75,16 @@ impl Scanner {
     /// The path entry and child that the standard's `distribution(name)` finds; None if there is none.
     fn strict_find(&self, py: Python<'_>, paths: Vec<OsString>, name: &str) -> PyResult<Py<PyAny>> {
         match py.detach(|| standard::find(&self.memo, &paths, name)) {
-            standard::Found::At(entry, child) => {
-                answer(py, Answer::Known((paths[entry].clone(), child)))
-            }
+            standard::Found::At(entry, child) => answer(py, Answer::Known((paths[entry].clone(), child))),
             standard::Found::Nowhere => Ok(py.None()),
             standard::Found::Odd => odd(py),
         }
     }
 
     /// `strict_find` and `read_header(strict=True)` in one; None for a missing field or distribution.
-    fn strict_header(
-        &self,
-        py: Python<'_>,
-        paths: Vec<OsString>,
-        name: &str,
-        field: &str,
-    ) -> PyResult<Py<PyAny>> {
+    fn strict_header(&self, py: Python<'_>, paths: Vec<OsString>, name: &str, field: &str) -> PyResult<Py<PyAny>> {
         let found = py.detach(|| match standard::find(&self.memo, &paths, name) {
-            standard::Found::At(entry, child) => {
-                distribution::header(&join(&paths[entry], &child), field, true)
-            }
+            standard::Found::At(entry, child) => distribution::header(&join(&paths[entry], &child), field, true),
             standard::Found::Nowhere => Answer::Known(None),
             standard::Found::Odd => Answer::Odd,
         });
@@ -117,11 +109,9 @@ impl Scanner {
         let out = PyList::empty(py);
         for matching in found {
             let rows = match matching.points {
-                Some(points) => PyList::new(
-                    py,
-                    points.iter().map(|point| (point.name, point.value, point.group)),
-                )?
-                .into_any(),
+                Some(points) => {
+                    PyList::new(py, points.iter().map(|point| (point.name, point.value, point.group)))?.into_any()
+                }
                 None => py.None().into_bound(py),
             };
             let entry = inventory.entries[matching.entry].0.as_os_str();
@@ -160,7 +150,10 @@ impl Inventory {
     /// Whether a path entry was left to the interpreter's machinery.
     #[getter]
     fn has_deferred(&self) -> bool {
-        self.found.entries.iter().any(|(_, scanned)| matches!(scanned, Scanned::Deferred(_)))
+        self.found
+            .entries
+            .iter()
+            .any(|(_, scanned)| matches!(scanned, Scanned::Deferred(_)))
     }
 
     /// How many entry_points.txt could not be used as they are.
@@ -178,7 +171,8 @@ impl Inventory {
     /// Every metadata folder, in order.
     fn rows(&self) -> Vec<DistributionRow> {
         let rows = self.found.rows.iter().enumerate();
-        rows.map(|(number, row)| DistributionRow::new(&self.found, number, row)).collect()
+        rows.map(|(number, row)| DistributionRow::new(&self.found, number, row))
+            .collect()
     }
 
     /// The live metadata folders below one path entry, or below all: (path, key).
@@ -198,9 +192,11 @@ impl Inventory {
 
     /// The metadata folder of a row.
     fn path_of(&self, row: usize) -> PyResult<OsString> {
-        self.found.rows.get(row).map(|row| self.found.path(row).into_os_string()).ok_or_else(|| {
-            pyo3::exceptions::PyIndexError::new_err(format!("no row {row} in this inventory"))
-        })
+        self.found
+            .rows
+            .get(row)
+            .map(|row| self.found.path(row).into_os_string())
+            .ok_or_else(|| pyo3::exceptions::PyIndexError::new_err(format!("no row {row} in this inventory")))
     }
 
     /// Entry points as (name, value, group, row, line): of one group, of one name, of live rows or of all.
@@ -228,6 +224,9 @@ impl Inventory {
 
     /// Everything that is wrong here.
     fn diagnostics(&self, py: Python<'_>) -> Vec<Diagnostic> {
-        py.detach(|| findings::of(&self.found)).into_iter().map(Into::into).collect()
+        py.detach(|| findings::of(&self.found))
+            .into_iter()
+            .map(Into::into)
+            .collect()
     }
 }

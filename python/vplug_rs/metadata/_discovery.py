@@ -57,7 +57,10 @@ def _on_path(name: "str | None", path: "Any") -> "Iterator[Any]":
             yield from _deferred(entry, name)
         return
     if name:
-        found, deferred = _leg.SCANNER.find(entries, name)
+        try:
+            found, deferred = _leg.SCANNER.find(entries, name)
+        except UnicodeEncodeError:  # no project can have such a name
+            return
         if not deferred:
             for _, info in found:
                 yield PathDistribution(info)

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-# larger files are no metadata; reading one would fill the memory
-LARGEST_TEXT = 256 * 1024 * 1024
+# larger files are no metadata, and reading one would fill the memory; bytes
+LARGEST_TEXT = 16 * 1024 * 1024
+LARGEST_RECORD = 64 * 1024 * 1024
 
 
 class Distribution:
@@ -187,8 +188,7 @@ class PathDistribution(Distribution):
             found = os.stat(path)
             if not stat.S_ISREG(found.st_mode):
                 return None
-            if found.st_size > LARGEST_TEXT:
-                self._note(name, "too-large", f"it has {found.st_size} bytes; at most {LARGEST_TEXT} are read")
+            if self._is_too_large(name, found.st_size):
                 return None
             with open(path, "rb") as stream:
                 return stream.read()
@@ -198,12 +198,33 @@ class PathDistribution(Distribution):
             self._note(name, "unreadable", str(error))
             return None
 
+    def _is_too_large(self, name: str, size: int) -> bool:
+        most = LARGEST_RECORD if name == "RECORD" else LARGEST_TEXT
+        if size > most:
+            self._note(name, "too-large", f"it has {size} bytes; at most {most} are read")
+        return size > most
+
+    def _explain_absence(self, *names: str) -> bool:
+        """Reports why files that gave nothing could not be read. Whether none of them is there."""
+        absent = True
+        for name in names:
+            try:
+                found = os.stat(os.path.join(self._info or "", name) if name else self._info or "")
+            except (OSError, ValueError):
+                continue
+            if stat.S_ISREG(found.st_mode):
+                self._is_too_large(name, found.st_size)
+            elif name:
+                self._note(name, "unreadable", "it is not a regular file")
+            absent = absent and not (name or stat.S_ISREG(found.st_mode))
+        return absent
+
     def _note(self, name: str, fault: str, message: str, **more: "Any") -> None:
         from vplug_rs.metadata import _report
 
         base = os.path.basename(name)
         kind = {"entry_points.txt": "entry-points", "RECORD": "record"}.get(base, "metadata")
-        path = os.path.join(self._info or str(self._given), name)
+        path = os.path.join(self._info or str(self._given), name) if name else self._info
         _report.note(f"{kind}-{fault}", path, message, distribution=self._label(), **more)
 
     def _note_bad_bytes(self, name: str, data: bytes, error: UnicodeDecodeError) -> None:
@@ -223,6 +244,11 @@ class PathDistribution(Distribution):
             value: str | None = super().metadata[field]
             return value
         found: str | None = _core.read_header(self._info, field, strict=False)
+        if found is None:
+            if self._explain_absence("METADATA", "PKG-INFO", ""):
+                self._note("", "missing", "it has neither METADATA nor PKG-INFO")
+            else:
+                self._note("", f"without-{field.lower()}", f"its metadata has no field `{field}`")
         return found
 
     @property

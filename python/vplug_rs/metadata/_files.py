@@ -95,6 +95,7 @@ def of(distribution: "Any") -> "list[PackagePath] | None":
         root = str(distribution._path.parent)
         rows = _core.read_record(info, root, exists=True, strict=False)
         if rows is None or rows is NotImplemented:
+            distribution._explain_absence("RECORD")
             rows = _from_older_lists(distribution)
     else:
         rows = _from_older_lists(distribution)
@@ -128,7 +129,7 @@ def _from_older_lists(distribution: "Any") -> "list[tuple[str, str | None, int |
 
     try:
         found = Reader().files
-    except (ValueError, OSError, AttributeError) as error:
+    except Exception as error:  # noqa: BLE001  # csv, paths, numbers: somebody else's file
         from vplug_rs.metadata import _report
 
         path = getattr(distribution, "_info", None) or repr(distribution)

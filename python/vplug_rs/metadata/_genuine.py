@@ -14,13 +14,12 @@ _kept: "Any" = None
 def genuine() -> "Any":
     """The module, even where `sys.modules` has this package under its name."""
     global _kept  # noqa: PLW0603  # a second copy of its classes would confuse callers
-    module = sys.modules.get(_NAME)
-    if module is not None and not _is_ours(module):
-        return module
-    if module is None:
-        import importlib.metadata
+    from importlib import import_module
 
-        return importlib.metadata
+    # not sys.modules: another thread may still be executing it, and an import waits for that
+    module = import_module(_NAME)
+    if not _is_ours(module):
+        return module
     if _kept is None:
         _kept = _private_copy()
     return _kept

@@ -46,6 +46,10 @@ class Message:
             from vplug_rs.metadata._distribution import Distribution
 
             self._made = Distribution.metadata.fget(self._distribution)  # type: ignore[attr-defined]
+            if self._fields and not len(self._made):
+                # the file is too large to be read whole: what its head says still counts
+                lines = (f"{field}: {value.replace(chr(10), chr(10) + ' ' * 8)}" for field, value in self._fields)
+                self._made = from_text("\n".join(lines) + "\n")
         return self._made
 
     def _values(self, name: str) -> "list[str]":
