@@ -100,3 +100,16 @@ def test_a_healthy_site_is_answered_by_the_core(minor: int, tmp_path: Path) -> N
     assert "0" not in counted.values(), "the genuine module opens files in each of these calls"
     counted = dict(line.rsplit(" ", 1) for line in asked.answer(script, site, installed=True).splitlines())
     assert {label for label, events in counted.items() if events != "0"} == set()
+
+
+@each_minor()
+def test_paths_made_quickly_are_the_same_paths(minor: int, tmp_path: Path) -> None:
+    # The maker knows pathlib's slots: every short name over the characters that matter, against the class.
+    script = """
+        import itertools, importlib.metadata as m
+        from vplug_rs._strict._files import _path_maker, _state
+        make = _path_maker(m.PackagePath)
+        names = ["".join(c) for length in range(1, 7) for c in itertools.product("/a.", repeat=length)] + ["\u00e9/b c"]
+        print(make is not m.PackagePath, [n for n in names if _state(make(n)) != _state(m.PackagePath(n))], len(names))
+    """
+    assert bench(minor, tmp_path).answer(script, installed=True) == "True [] 1093\n"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ._target import Target
 
 _new = object.__new__
+_KEPT_FRONTS = 4096
 _SAMPLES = ("a/b.py", "a-1.dist-info/METADATA", "../../bin/a", "a.py")
 
 
@@ -42,7 +43,9 @@ def files(target: Target, genuine: Callable[..., Any]) -> Callable[..., Any]:
                 digest = _new(hash_class)
                 digest.mode, _, digest.value = spec.partition("=")
             made = make(name)
-            vars(made).update(hash=digest, size=size, dist=self)
+            made.hash = digest
+            made.size = size
+            made.dist = self
             found.append(made)
         return found
 
@@ -58,13 +61,23 @@ def _path_maker(path_class: Any) -> Callable[[str], Any]:
         return made
 
     intern = sys.intern
+    fronts: dict[str, list[str]] = {}
 
-    def from_parts(name: str) -> Any:  # 3.11
-        if name[:1] == "/" or "//" in name or "./" in name[:2] or "/./" in name or name[-1:] in "./":
+    def from_parts(name: str) -> Any:  # 3.11 has parsed already
+        head, slash, tail = name.rpartition("/")
+        front = fronts.get(head)
+        if front is None:
+            front = head.split("/") if head else []
+            if "" in front or "." in front:
+                return path_class(name)
+            if len(fronts) >= _KEPT_FRONTS:
+                fronts.clear()
+            front = fronts[head] = list(map(intern, front))
+        if not tail or tail == "." or (slash and not head):
             return path_class(name)
         made = _new(path_class)
         made._drv = made._root = ""
-        made._parts = list(map(intern, name.split("/")))
+        made._parts = [*front, intern(tail)]
         return made
 
     for maker in (from_raw, from_parts):

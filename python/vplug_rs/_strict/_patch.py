@@ -63,7 +63,7 @@ def patch(module: ModuleType, name: str) -> list[Graft]:
     Returns:
         What was put in, to be undone; empty if the module only bears the name, or is one that we do not know.
     """
-    if module.__name__ != name or os.name != "posix":
+    if module.__name__ != name or os.name != "posix" or not _has_gil():
         return []
     standard = name == _STANDARD
     if standard and (sys.version_info[:2] not in _VERIFIED or sys.implementation.name != "cpython"):
@@ -85,3 +85,8 @@ def patch(module: ModuleType, name: str) -> list[Graft]:
     for graft in grafts:
         graft.apply()
     return grafts
+
+
+def _has_gil() -> bool:
+    # A free-threaded interpreter has not been tried.
+    return bool(getattr(sys, "_is_gil_enabled", lambda: True)())
