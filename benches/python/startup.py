@@ -54,7 +54,7 @@ import vplug_rs
 ours = rows(vplug_rs)
 import importlib.metadata
 theirs = rows(importlib.metadata)
-assert [sorted(x) for x in ours] == [sorted(x) for x in theirs], "vplug_rs.entry_points() differs from importlib.metadata's"
+assert [sorted(x) for x in ours] == [sorted(x) for x in theirs], "vplug_rs.entry_points() differs"
 vplug_rs.install()
 assert rows(importlib.metadata) == theirs, "entry_points() under install() differs"
 print(len(theirs[0]))
