@@ -204,7 +204,9 @@ CASES: dict[str, Hostile] = {
     "metadata: a hundred thousand headers": Hostile(
         _info(METADATA="Name: odd\nVersion: 1\n" + "C: x\n" * 100_000), blocks=True
     ),
-    "metadata: a body of a million lines": Hostile(_info(METADATA="Name: odd\nVersion: 1\n\n" + "C: x\n" * 1_000_000)),
+    "metadata: a body of a million lines": Hostile(
+        _info(METADATA="Name: odd\nVersion: 1\n\n" + "C: x\n" * 1_000_000), blocks=True
+    ),
     "metadata: 100 MB": Hostile(
         _info(METADATA=Sparse(HUGE, b"Name: odd\nVersion: 1\n\n")), codes=("metadata-too-large",), blocks=True
     ),

@@ -18,7 +18,7 @@ import pytest
 import vplug_rs
 import vplug_rs.metadata as md
 from interpreters import clean_environment, shared_import_root
-from sites import Node, build, dist, metadata
+from sites import Link, Node, build, dist, metadata
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -343,3 +343,29 @@ def test_21_select_and_groups_work_on_every_python(site: Site) -> None:
     assert found.names == {"a", "b"}
     assert found.groups == {"g"}
     assert md.entry_points(group="h")["a"].value == "n:f"
+
+
+def test_22_a_link_to_nowhere_is_no_distribution(site: Site) -> None:
+    build(site.folder, {"gone-1.0.dist-info": Link("nowhere")})
+    site.build(dist("good", "1", "[g]\nok = m:f\n"))
+    assert [d.name for d in md.distributions(path=[str(site.folder)])] == ["good"]
+    with pytest.raises(md.PackageNotFoundError):
+        md.version("gone")
+    assert site.wrong()["folder-dangling-link"].path == str(site.folder / "gone-1.0.dist-info")
+
+
+def test_23_a_folder_that_stands_twice_on_the_path_counts_once(site: Site, tmp_path: Path) -> None:
+    site.build(dist("good", "1", "[g]\nok = m:f\n", RECORD="good.py,,\n"), {"good.py": ""})
+    (tmp_path / "alias").symlink_to(site.folder)
+    sys.path[1:1] = [str(tmp_path / "alias"), f"{site.folder}/", str(site.folder)]
+    assert [d.name for d in md.distributions() if d.name == "good"] == ["good"]
+    assert md.packages_distributions()["good"] == ["good"]
+    assert site.found() == [("ok", "m:f")]
+
+
+def test_24_import_names_of_an_unnamed_distribution_lead_to_its_folder(site: Site) -> None:
+    site.build(
+        {"quiet-1.0.dist-info": {"METADATA": "Version: 1.0\n", "RECORD": "quiet_mod.py,,\n"}, "quiet_mod.py": ""}
+    )
+    assert md.packages_distributions()["quiet_mod"] == ["quiet"]
+    assert md.distribution("quiet").name is None
