@@ -36,9 +36,8 @@ SETTLE = 2.5
 COSTS_MORE, TOOL_MISSING, NOTHING_STORED = 1, 3, 4
 TOLERANCE = {"system calls": 0.05, "instructions": 0.10}
 
-_START = (
-    "import sys; sys.path[:0] = [{package!r}]\nimport vplug_rs\nask = vplug_rs.entry_points\nsys.path[:] = [{site!r}]\n"
-)
+    "import os, sys; sys.path[:0] = [{package!r}]\n"
+    "import vplug_rs\nask = vplug_rs.entry_points\nsys.path[:] = [{site!r}]\n"
 _ASK = "ask(group={group!r})\n"
 # only what asks the file system: under strace storage looks slow, and the number of threads is no constant
 _FILE_CALLS = "open,openat,stat,lstat,fstat,newfstatat,statx,access,faccessat2,read,readlink,getdents64,close"
@@ -87,7 +86,7 @@ def _measure(site: Path, counter: str) -> dict[str, float]:
     values = {"package": str(PACKAGE), "site": str(site), "group": site_generator.GROUP}
     count = COUNTERS[counter][1]
     programs = {name: (_START + text).format(**values) for name, text in _PROGRAMS.items()}
-    programs["empty"] = "import sys\n"
+    programs["empty"] = "import os, sys\n"
     seen = {name: count(program) for name, program in programs.items()}
     return {
         "import, whole": seen["import"] - seen["empty"],
