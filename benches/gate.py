@@ -36,8 +36,10 @@ SETTLE = 2.5
 COSTS_MORE, TOOL_MISSING, NOTHING_STORED = 1, 3, 4
 TOLERANCE = {"system calls": 0.05, "instructions": 0.10}
 
+_START = (
     "import os, sys; sys.path[:0] = [{package!r}]\n"
     "import vplug_rs\nask = vplug_rs.entry_points\nsys.path[:] = [{site!r}]\n"
+)
 _ASK = "ask(group={group!r})\n"
 # only what asks the file system: under strace storage looks slow, and the number of threads is no constant
 _FILE_CALLS = "open,openat,stat,lstat,fstat,newfstatat,statx,access,faccessat2,read,readlink,getdents64,close"
