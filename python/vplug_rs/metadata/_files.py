@@ -140,5 +140,12 @@ def _from_older_lists(distribution: "Any") -> "list[tuple[str, str | None, int |
     return [
         (str(path), f"{path.hash.mode}={path.hash.value}" if path.hash else None, path.size)
         for path in found
-        if path.locate().exists()
+        if _exists(path)
     ]
+
+
+def _exists(path: "Any") -> bool:
+    try:
+        return bool(path.locate().exists())
+    except (OSError, ValueError):  # a name that no file can have
+        return False

@@ -13,11 +13,17 @@ _MOST = 1000  # a loop over a broken folder must not fill the memory
 _announced = False
 
 
-def note(code: str, path: "Any", message: str, **more: "Any") -> None:
+def note(code: str, path: "Any", message: str, *, line: "int | None" = None, distribution: str | None = None) -> None:
     """Keeps one finding."""
-    found = _core.Diagnostic(code, str(path), message, **more)
+    about = None if distribution is None else _printable(distribution)
+    found = _core.Diagnostic(code, str(path), _printable(message), line=line, distribution=about)
     if found not in _noted and len(_noted) < _MOST:
         _noted[found] = None
+
+
+def _printable(text: str) -> str:
+    # a file name that is not UTF-8 comes with surrogates
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def noted() -> "list[_core.Diagnostic]":
