@@ -31,7 +31,8 @@ _PIECES = {
         Requires-Dist:~s\n~~~~~~~~t \r\n \r \x0b \x0c \x1c \x85 \u2028 \xe9 \x00 --x Keywords:~a,b \ufeff >From~x
         Description:~d Summary:~|x""",
     "RECORD": r"""p/__init__.py,, p/a.py,sha256=x,1 q.py,, q.pyc,, q.so,, r.pth,, ../../bin/s,, /abs.py,, 'x',,
-        "a,b.py",, "a""b",, "open" a.py a.py,b a,b,c,d a,,x ,, p//c.py,, ./d.py,, \n \r\n \r ~,, \xe9.py,, .py,, p/.,, p/..,, \x0c
+        "a,b.py",, "a""b",, "open" a.py a.py,b a,b,c,d a,,x ,, p//c.py,, ./d.py,, \n \r\n \r ~,, \xe9.py,,
+        .py,, p/.,, p/..,, \x0c
         a\\b.py,, n.py,h,007 t.py,,+5 w.py,,1_0 dir/,, x.tar.gz,, p.dist-info/RECORD,,""",
     "entry_points.txt": r"""[g] [~h~] [[i]] [] [j [k]~x a~=~b a=b:c~[d] =x y= bare ;~c #~c [l]~=~m [n]~=~o~[p] \n
         \r\n \r \t~a~=~b \x0c \x1c \x85 \u2028 \xe9~=~f \xa0a~=~b\xa0 \ufeff[g] a~==~b a:~b x~=~y~#~z \x00~=~n""",
