@@ -1,4 +1,4 @@
-//! Small synthetic sites for the benches; the shape of benches/python/site_generator.py without its detail.
+//! Small synthetic sites for the benches; the shape of `benches/python/site_generator.py` without its detail.
 
 use std::fmt::Write as _;
 use std::fs;

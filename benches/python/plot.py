@@ -24,18 +24,29 @@ def _bars(axes: Any, result: dict[str, Any]) -> None:
     axes.margins(x=0.12)
 
 
+def _apart(values: dict[str, float], gap: float) -> dict[str, float]:
+    """Places for labels on a logarithmic axis: at their values, but at least the factor `gap` apart."""
+    places: dict[str, float] = {}
+    least = 0.0
+    for name in sorted(values, key=lambda name: values[name]):
+        places[name] = max(values[name], least)
+        least = places[name] * gap
+    return places
+
+
 def _lines(axes: Any, results: list[dict[str, Any]]) -> None:
     synthetic = [result for result in results if result["bed"] != beds.REAL]
     sizes = [result["distributions"] for result in synthetic]
+    last: dict[str, float] = {}
     for name in synthetic[0]["candidates"]:
         if name == INSTALLED:
             continue
         times = [result["candidates"][name]["first"]["median"] for result in synthetic]
-        colour = _LINES.get(name, OTHER)
-        axes.plot(sizes, times, color=colour, linewidth=2 if name in _LINES else 1, marker="o", markersize=3)
-        axes.annotate(
-            name, (sizes[-1], times[-1]), xytext=(5, -3), textcoords="offset points", fontsize=7, color=colour
-        )
+        last[name] = times[-1]
+        width = 2 if name in _LINES else 1
+        axes.plot(sizes, times, color=_LINES.get(name, OTHER), linewidth=width, marker="o", markersize=3)
+    for name, place in _apart(last, 1.32).items():
+        axes.text(sizes[-1] * 1.12, place, name, fontsize=7, color=_LINES.get(name, PLAIN_COLOUR), va="center")
     axes.set(xscale="log", yscale="log", xlabel="distributions", ylabel="ms")
     axes.set_title("First call in a fresh process, import apart", fontsize=10, loc="left")
     axes.set_xlim(right=sizes[-1] * 8)

@@ -28,7 +28,11 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    """Three figures, and thousandths at the least."""
+    for least, digits in ((100, 0), (10, 1), (0.1, 2)):
+        if value >= least:
+            return f"{value:.{digits}f}"
+    return f"{value:.3f}"
 
 
 def _times(pair: Pair) -> str:
