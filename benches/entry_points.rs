@@ -1,7 +1,5 @@
 //! The parser of `entry_points.txt`.
 
-#![expect(missing_docs, reason = "criterion's macros make the only public functions")]
-
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};

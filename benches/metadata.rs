@@ -1,7 +1,5 @@
 //! The header parser of METADATA: one field, and all of them, in both readings.
 
-#![expect(missing_docs, reason = "criterion's macros make the only public functions")]
-
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};

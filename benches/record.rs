@@ -1,7 +1,5 @@
 //! RECORD: its rows, and the import names that are inferred from it.
 
-#![expect(missing_docs, reason = "criterion's macros make the only public functions")]
-
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
@@ -31,7 +29,7 @@ fn record(criterion: &mut Criterion) {
     let mut benches = criterion.benchmark_group("record");
     benches.throughput(Throughput::Elements(LINES as u64));
     benches.bench_function("rows", |bencher| {
-        bencher.iter(|| rows(black_box(&text)).map(|found| found.len()))
+        bencher.iter(|| rows(black_box(&text)).map(|found| found.len()));
     });
     for generation in [11, 12] {
         benches.bench_function(format!("top level, Python 3.{generation}"), |bencher| {

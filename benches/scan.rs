@@ -1,8 +1,5 @@
 //! A whole site in one pass: nothing remembered, and again with the memo.
 
-#![expect(missing_docs, reason = "criterion's macros make the only public functions")]
-#![expect(clippy::expect_used, reason = "a bench that cannot set itself up should stop")]
-
 use std::ffi::OsString;
 use std::hint::black_box;
 use std::thread::sleep;

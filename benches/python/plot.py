@@ -45,11 +45,13 @@ def _lines(axes: Any, results: list[dict[str, Any]]) -> None:
         last[name] = times[-1]
         width = 2 if name in _LINES else 1
         axes.plot(sizes, times, color=_LINES.get(name, OTHER), linewidth=width, marker="o", markersize=3)
-    for name, place in _apart(last, 1.32).items():
+    places = _apart(last, 1.32)
+    for name, place in places.items():
         axes.text(sizes[-1] * 1.12, place, name, fontsize=7, color=_LINES.get(name, PLAIN_COLOUR), va="center")
     axes.set(xscale="log", yscale="log", xlabel="distributions", ylabel="ms")
     axes.set_title("First call in a fresh process, import apart", fontsize=10, loc="left")
     axes.set_xlim(right=sizes[-1] * 8)
+    axes.set_ylim(top=max(places.values()) * 1.5)
     axes.set_xticks(sizes, [str(size) for size in sizes])
     axes.minorticks_off()
 
