@@ -121,10 +121,9 @@ pub fn record(info: &Path, root: &OsStr, exists: bool, strict: bool) -> Answer<O
     for row in rows {
         if exists {
             match there.of(&record::pure_path(&row.path)) {
-                Some(true) => {}
                 Some(false) => continue,
                 None if strict => return Odd,
-                None => {}
+                Some(true) | None => {}
             }
         }
         out.push((row.path.into_owned(), row.hash.map(Cow::into_owned), row.size));
@@ -135,7 +134,7 @@ pub fn record(info: &Path, root: &OsStr, exists: bool, strict: bool) -> Answer<O
 /// What `packages_distributions()` needs of one distribution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopLevel {
-    /// The names come from top_level.txt, not from the list of files.
+    /// The names come from `top_level.txt`, not from the list of files.
     pub declared: bool,
     /// In order of first occurrence, before any filter.
     pub names: Vec<Option<String>>,

@@ -206,12 +206,16 @@ fn kind(file_type: FileType) -> Kind {
     }
 }
 
-// the fields' types differ by architecture
+#[expect(
+    clippy::allow_attributes,
+    reason = "which of these casts are needed differs by architecture"
+)]
 #[allow(
     clippy::unnecessary_cast,
     clippy::cast_sign_loss,
     clippy::cast_lossless,
-    clippy::cast_possible_wrap
+    clippy::cast_possible_wrap,
+    reason = "the fields' types differ by architecture"
 )]
 fn stamp_from(stat: &Stat) -> Stamp {
     let nanoseconds = |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);

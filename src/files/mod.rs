@@ -1,8 +1,8 @@
 //! Listing and reading: what the operating system says of one folder and of the files in it.
 //!
 //! Paths go in; raw names, bytes and [`Stamp`]s come out. Knows nothing of distributions.
-//! Linux uses raw system calls relative to an open folder ([`linux`]); everything else takes the
-//! same questions through `std::fs` ([`portable`]).
+//! Linux uses raw system calls relative to an open folder; everything else takes the
+//! same questions through `std::fs`.
 
 use std::path::Path;
 

@@ -48,7 +48,6 @@ pub fn read_entry_points(py: Python<'_>, info: PathBuf) -> PyResult<Py<PyAny>> {
 /// `generation` 11, 12 or 13 says whose rules count, `suffixes` is `importlib.machinery.all_suffixes()`.
 #[pyfunction]
 #[pyo3(signature = (info, root, *, generation, suffixes, strict))]
-#[expect(clippy::needless_pass_by_value, reason = "PyO3 makes these from the arguments")]
 pub fn top_level(
     py: Python<'_>,
     info: PathBuf,
@@ -92,7 +91,7 @@ pub fn parse_entry_points(text: &str) -> Vec<(String, String, String, u32)> {
 #[pyfunction]
 pub fn parse_reference(py: Python<'_>, value: &str) -> PyResult<Py<PyAny>> {
     if !value.is_ascii() {
-        return super::odd(py);
+        return Ok(super::odd(py));
     }
     let found = crate::reference::parse_compatible(value).map(|found| {
         let extras: Vec<String> = found.extras.iter().map(ToString::to_string).collect();

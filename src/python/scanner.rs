@@ -56,7 +56,7 @@ impl Scanner {
         });
         match found {
             Some(found) => answer(py, found),
-            None => odd(py),
+            None => Ok(odd(py)),
         }
     }
 
@@ -77,7 +77,7 @@ impl Scanner {
         match py.detach(|| standard::find(&self.memo, &paths, name)) {
             standard::Found::At(entry, child) => answer(py, Answer::Known((paths[entry].clone(), child))),
             standard::Found::Nowhere => Ok(py.None()),
-            standard::Found::Odd => odd(py),
+            standard::Found::Odd => Ok(odd(py)),
         }
     }
 
@@ -104,7 +104,7 @@ impl Scanner {
     ) -> PyResult<Bound<'py, PyAny>> {
         let inventory = py.detach(|| self.memo.scan(&paths));
         let Some(found) = standard::entry_points(&inventory.entries, group, name) else {
-            return Ok(py.NotImplemented().into_bound(py));
+            return Ok(odd(py).into_bound(py));
         };
         let out = PyList::empty(py);
         for matching in found {
