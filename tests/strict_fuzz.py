@@ -53,7 +53,7 @@ FOLDERS = (
 EXISTING = ("p/__init__.py", "p/a.py", "q.py", "q.pyc", "q.so", "r.pth", "a.py", "a,b.py", "d.py")
 
 
-def words(value: Any) -> Any:  # noqa: PLR0911 (one return for each kind)
+def words(value: Any) -> Any:
     if isinstance(value, metadata.EntryPoint):
         return value.name, value.value, value.group, str(value.dist._path)
     if isinstance(value, metadata.PackagePath):

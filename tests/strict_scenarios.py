@@ -86,7 +86,7 @@ def answer(call: Callable[[], Any]) -> Any:
     return [value, places] if places else value
 
 
-def words(value: Any) -> Any:  # noqa: PLR0911 (one return for each kind)
+def words(value: Any) -> Any:
     """A value as JSON can hold it, with the types that a caller can see."""
     kind = type(value).__name__
     if isinstance(value, metadata.EntryPoint):

@@ -81,7 +81,7 @@ def test_our_flavour_differs_only_as_documented(minor: int, tmp_path: Path) -> N
         importlib.import_module("oracle.oracle_site").build(str(made), seed, int(DISTS))
         arguments = ("--site", str(made), "--candidate", "vplug_rs.metadata", "--order", "any")
         differences = compare(need(minor).executable, tmp_path, *arguments)
-        site = Site(made)
+        site = Site(made, minor)
         unexplained = [difference for difference in differences if site.entry_for(difference) is None]
         assert not unexplained, f"seed {seed}: {len(unexplained)}\n{json.dumps(unexplained[:6], indent=1)[:6000]}"
         assert len(differences) > 50, "a nasty site in which the standard does well?"

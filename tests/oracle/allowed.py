@@ -1,8 +1,8 @@
 """The differences between our flavour and the standard that `docs/compatibility.md` admits, and nothing else.
 
-`Site.entry_for` names the entry of that page that a difference of `oracle_compare.py --order any` belongs to.  The
-rules know the installation: what may differ is what is damaged or contested there.  An answer about a project that is neither
-must be the standard's.
+`Site.entry_for` names the entry of that page that a difference of `oracle_compare.py --order any` belongs to.
+The rules know the installation: what may differ is what is damaged or contested there.
+An answer about a project that is neither must be the standard's.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ ENTRIES = (
     "interrupted-uninstall",
     "leftovers",
     "malformed-line",
+    "missing-files",
     "nameless-folder",
+    "open-quote",
     "query-key",
     "same-folder",
     "two-versions",
@@ -39,6 +41,9 @@ BROKEN = {  # exception type and a part of its text -> entry
     ("ValueError", "invalid literal for int"): "contained",
     ("ValueError", "is not in the subpath"): "contained",
     ("ValueError", "not enough values to unpack"): "contained",
+    ("AttributeError", "'Path' object has no attribute"): "contained",
+    ("AttributeError", "'NoneType' object has no attribute 'group'"): "bad-reference",
+    ("AssertionError", ""): "bad-reference",
     ("OSError", ""): "contained",
     ("FileNotFoundError", ""): "contained",
 }
@@ -48,6 +53,15 @@ REFERENCE_ERRORS = {"AttributeError", "AssertionError", "ValueError"}
 def normalise(name: str) -> str:
     """Give the key that a name counts as."""
     return re.sub(r"[-_.]+", "-", name).lower().replace("-", "_")
+
+
+def is_utf8(content: bytes) -> bool:
+    """Tell whether a file can be decoded."""
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def raises(answer: Any) -> bool:
@@ -76,10 +90,12 @@ def keyed(rows: Any) -> dict[str, Any]:
 class Site:
     """What is contested or damaged in an installation made by oracle_site.py."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, minor: int) -> None:
         self.folder = folder
+        self.minor = minor
         self.manifest = json.loads((folder / "manifest.json").read_text(encoding="ascii"))
         self.keys: dict[str, set[str]] = {}  # key -> the metadata folders that may count as it
+        self.unclosed: set[str] = set()  # metadata folders whose RECORD has a quote that is not closed
         self.marked: set[str] = set()  # metadata folders whose entry_points.txt has a byte order mark
         for entry in self.manifest["path"]:
             self._look_at((folder / entry).resolve())
@@ -104,8 +120,10 @@ class Site:
     def _look_into(self, info: Path) -> None:
         stem = info.name.rpartition(".")[0]
         names = {stem.partition("-")[0], stem, stem.lstrip("~").partition("-")[0]}
+        undecodable = False
         for text in (info, info / "METADATA", info / "PKG-INFO"):
             if text.is_file():
+                undecodable = undecodable or not is_utf8(text.read_bytes())
                 headers = text.read_bytes().decode("utf-8", "replace").replace("\r\n", "\n").partition("\n\n")[0]
                 names.update(
                     re.findall(r"^name:[ \t]*(.*?)[ \t]*$", headers.replace("\r", "\n"), re.MULTILINE | re.IGNORECASE)
@@ -113,20 +131,23 @@ class Site:
         first = {normalise(name) for name in names}
         for name in names:
             self._note(str(info), name)
-        if len(first) > 2 or stem.startswith(("~", "-")) or not stem:
+        if undecodable or len(first) > 2 or stem.startswith(("~", "-")) or not stem:
             # the folder's name and the metadata disagree: whoever asks by either name may get another answer
             for key in first:
                 self.keys[key].add(f"{info} as another")
         points = info / "entry_points.txt"
         if points.is_file() and points.read_bytes().startswith(b"\xef\xbb\xbf"):
             self.marked.add(info.name)
+        record = info / "RECORD"
+        if record.is_file() and record.read_bytes().count(b'"') % 2:
+            self.unclosed.add(info.name)
 
     def _note(self, place: str, name: str) -> None:
         self.keys.setdefault(normalise(name), set()).add(place)
 
     def unsettled(self, name: Any) -> bool:
         """Tell whether answers about this project may differ."""
-        return name is None or normalise(str(name)) in self.contested
+        return name is None or normalise(str(name).strip()) in self.contested
 
     # ---- the rules
 
@@ -146,7 +167,7 @@ class Site:
             r"(?:version|requires|files|metadata|distribution)\((.*)\)'*$|distributions\(name=(.*)\)", asked
         )
         if by_name:
-            return self._by_name(by_name[1] or by_name[2], first, second)
+            return self._by_name(asked, by_name[1] or by_name[2], first, second)
         return self._listing(asked, first, second)
 
     def _hidden(self, asked: str) -> str | None:
@@ -176,10 +197,22 @@ class Site:
             if references_levelled(first) == references_levelled(second):
                 return "bad-reference"
             more = keyed(references_levelled(second[1])).keys() >= keyed(references_levelled(first[1])).keys()
+            if any(self.unsettled(self._name_of(row)) for row in first[1]):
+                return "undecodable-byte"
             return "byte-order-mark" if more and info in self.marked else None
-        return None
+        if what == "files" and info in self.unclosed:
+            return "open-quote"
+        return self._files(first[1], second[1]) if what == "files" else None
 
-    def _by_name(self, shown: str, first: Any, second: Any) -> str | None:
+    def _files(self, first: Any, second: Any) -> str | None:
+        if not first or second is None or self.minor > 11:
+            return None
+        one, two = keyed(first), keyed(second)
+        dropped = [one[key]["locate"] for key in one.keys() - two.keys()]
+        gone = [raises(at) or not Path(at[1].replace("<site>", str(self.folder))).exists() for at in dropped]
+        return "missing-files" if two.keys() <= one.keys() and all(gone) else None
+
+    def _by_name(self, asked: str, shown: str, first: Any, second: Any) -> str | None:
         if raises(second) and second[1] != "PackageNotFoundError":
             return None
         name = ast.literal_eval(shown)
@@ -189,8 +222,14 @@ class Site:
             return "query-key"
         if references_levelled(first) == references_levelled(second):
             return "bad-reference"
-        same = not raises(first) and not raises(second) and keyed(first[1]) == keyed(second[1])
-        return "same-folder" if same else None
+        if raises(first) or raises(second):
+            return None
+        if asked.startswith("files"):
+            unclosed = any(normalise(name) == normalise(info.partition("-")[0]) for info in self.unclosed)
+            return "open-quote" if unclosed else self._files(first[1], second[1])
+        if asked.startswith("distribution(") and self._marked_row([["ok", name]]):
+            return "byte-order-mark"
+        return "same-folder" if keyed(first[1]) == keyed(second[1]) else None
 
     def _listing(self, asked: str, first: Any, second: Any) -> str | None:
         if raises(second):
@@ -200,7 +239,10 @@ class Site:
         if raises(first) or ".names" in asked or ".groups" in asked or " kind" in asked:
             return "two-versions" if self.contested else None  # the rows themselves are compared beside it
         if not isinstance(first[1], list):
-            return "bad-reference" if references_levelled(first) == references_levelled(second) else None
+            if references_levelled(first) == references_levelled(second):
+                return "bad-reference"
+            rows = [answer[1] for answer in (first, second) if isinstance(answer[1], dict)]
+            return "two-versions" if any(self.unsettled(self._name_of(row)) for row in rows) else None
         one, two = keyed(references_levelled(first[1])), keyed(references_levelled(second[1]))
         if one == two:
             return "bad-reference" if len(first[1]) == len(second[1]) else "same-folder"
@@ -216,7 +258,7 @@ class Site:
         if isinstance(row, dict):  # an entry point
             dist = row["dist"][1]
             return dist[0] if isinstance(dist, list) else None
-        return row[0][1]  # a distribution: [["ok", name], ["ok", version]]
+        return row[0][1] if row[0][0] == "ok" else None  # a distribution: [["ok", name], ["ok", version]]
 
     def _marked_row(self, row: Any) -> bool:
         name = self._name_of(row)
@@ -231,4 +273,8 @@ class Site:
                     out[name] = kept
             return out
 
-        return "unnamed-in-packages" if settled(first) == settled(second) else None
+        one, two = settled(first), settled(second)
+        if one == two:
+            return "unnamed-in-packages"
+        fewer = all(owners <= one.get(name, set()) for name, owners in two.items())
+        return "missing-files" if self.minor == 11 and fewer else None
