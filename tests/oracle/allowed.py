@@ -25,6 +25,7 @@ ENTRIES = (
     "missing-files",
     "nameless-folder",
     "open-quote",
+    "order",
     "query-key",
     "same-folder",
     "two-versions",
@@ -212,7 +213,7 @@ class Site:
         gone = [raises(at) or not Path(at[1].replace("<site>", str(self.folder))).exists() for at in dropped]
         return "missing-files" if two.keys() <= one.keys() and all(gone) else None
 
-    def _by_name(self, asked: str, shown: str, first: Any, second: Any) -> str | None:
+    def _by_name(self, asked: str, shown: str, first: Any, second: Any) -> str | None:  # noqa: PLR0911 - one rule a line
         if raises(second) and second[1] != "PackageNotFoundError":
             return None
         name = ast.literal_eval(shown)
@@ -231,7 +232,7 @@ class Site:
             return "byte-order-mark"
         return "same-folder" if keyed(first[1]) == keyed(second[1]) else None
 
-    def _listing(self, asked: str, first: Any, second: Any) -> str | None:
+    def _listing(self, asked: str, first: Any, second: Any) -> str | None:  # noqa: PLR0911 - one rule a line
         if raises(second):
             return "two-versions" if second[1] in ("KeyError", "ValueError") and self.contested else None
         if asked.startswith("packages_distributions"):
@@ -241,6 +242,8 @@ class Site:
         if not isinstance(first[1], list):
             if references_levelled(first) == references_levelled(second):
                 return "bad-reference"
+            if "]['" in asked or ")['" in asked:
+                return "order"  # the first of a name
             rows = [answer[1] for answer in (first, second) if isinstance(answer[1], dict)]
             return "two-versions" if any(self.unsettled(self._name_of(row)) for row in rows) else None
         one, two = keyed(references_levelled(first[1])), keyed(references_levelled(second[1]))
