@@ -1,13 +1,13 @@
 """Run in a child process: random metadata files, asked with and without `install()`; prints what differs.
 
-    strict_fuzz.py FOLDER SEED ROUNDS
+    strict_fuzz.py MODULE FOLDER SEED ROUNDS
 
-FOLDER must not exist. The last line is `compared raised different`.
+MODULE is importlib.metadata or importlib_metadata; FOLDER must not exist. The last line is `compared raised different`.
 """
 
 from __future__ import annotations
 
-import importlib.metadata
+import importlib
 import pathlib
 import random
 import re
@@ -22,7 +22,7 @@ import vplug_rs
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-metadata: Any = importlib.metadata  # its private parts are asked for too
+metadata: Any = importlib.import_module(sys.argv[1])
 
 # Pieces separated by blanks; `~` stands for a blank and escapes are as in Python.
 _PIECES = {
@@ -111,7 +111,7 @@ def fill(site: pathlib.Path, rng: random.Random) -> None:
 
 def main() -> None:
     warnings.simplefilter("ignore")
-    site, rng, rounds = pathlib.Path(sys.argv[1]), random.Random(int(sys.argv[2])), int(sys.argv[3])
+    site, rng, rounds = pathlib.Path(sys.argv[2]), random.Random(int(sys.argv[3])), int(sys.argv[4])
     for name in EXISTING:
         (site / name).parent.mkdir(parents=True, exist_ok=True)
         (site / name).write_text("")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import textwrap
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from interpreters import clean_environment, import_root, need
+from interpreters import clean_environment, import_root, linked_packages, located, need
 
 INSTALL = "import vplug_rs\nundo = vplug_rs.install()\n"
 
@@ -53,6 +54,14 @@ def bench(minor: int, tmp_path: Path) -> Bench:
     folder = tmp_path / "empty"
     folder.mkdir()
     return Bench(interpreter.executable, import_root(tmp_path / "import"), folder)
+
+
+def backport(where: Path) -> Path:
+    """A folder to import `importlib_metadata` and what it needs from, or a skip that says what is missing."""
+    needed = [located(name) for name in ("importlib_metadata", "zipp")]
+    if importlib.util.find_spec("lazy_importer") is not None:  # newer releases need it
+        needed.append(located("lazy_importer"))
+    return linked_packages(where, needed)
 
 
 def write(site: Path, files: dict[str, str]) -> Path:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from interpreters import each_minor, linked_packages, located
-from strict_support import bench, plain_site, write
+from interpreters import each_minor
+from strict_support import backport, bench, plain_site, write
 
 pytestmark = pytest.mark.every_python
 
@@ -249,10 +249,7 @@ ORDERS = list(itertools.permutations(("importlib.metadata", "importlib_metadata"
 @pytest.mark.parametrize("order", ORDERS, ids=["-".join(order) for order in ORDERS])
 def test_xa14_beside_the_two_other_libraries(minor: int, order: tuple[str, ...], tmp_path: Path) -> None:
     asked = bench(minor, tmp_path)
-    needed = [located(name) for name in ("importlib_metadata", "zipp")]
-    if (lazy := _optional("lazy_importer")) is not None:
-        needed.append(lazy)
-    linked_packages(tmp_path / "more", needed)
+    backport(tmp_path / "more")
     script = f"""
         import sys; sys.path[:0] = sys.argv[1:]
         for name in {order!r}:
@@ -271,10 +268,3 @@ def test_xa14_beside_the_two_other_libraries(minor: int, order: tuple[str, ...],
     names = ["pkg0", "pkg1", "pkg2"]
     line = f"{names} {names} {[(name, [name]) for name in names]} 1.1\n"
     assert printed == line * 4
-
-
-def _optional(module: str) -> str | None:
-    try:
-        return located(module)
-    except pytest.skip.Exception:
-        return None
