@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-import vplug_rs
 from shared_libraries import has_static_unwinder, needed
 from vplug_rs import _core
 
@@ -57,7 +56,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         inside = {name for name in archive.namelist() if not name.endswith("/")}
         archive.extract("vplug_rs/_core.abi3.so", tmp_path)
-    here = Path(vplug_rs.__file__).parent
+    here = ROOT / "python" / "vplug_rs"
     sources = {
         f"vplug_rs/{path.relative_to(here).as_posix()}"
         for path in here.rglob("*")
