@@ -25,6 +25,7 @@ class Hostile:
         beside: further content of the folder that holds `site`.
         path: expressions of the path entries; {here} is the folder that holds `site`.
         codes: diagnostics of which at least one must be left (none need be when empty).
+        heavy: takes seconds; asked in one environment only, and of the genuine module in the long form only.
         blocks: the genuine module hangs on it, takes minutes or eats all memory, so that it is no oracle here.
     """
 
@@ -33,6 +34,7 @@ class Hostile:
     path: tuple[str, ...] = ("'{here}/site'",)
     codes: tuple[str, ...] = ()
     blocks: bool = False
+    heavy: bool = False
     names: tuple[str, ...] = ()
 
 
@@ -121,7 +123,9 @@ CASES: dict[str, Hostile] = {
     "path: 100 MB of nothing": Hostile(beside={"b.zip": Sparse(HUGE)}, path=("'{here}/b.zip'", "'{here}/site'")),
     "path: relative, with dots": _entry("'.'", "'./site/../site'", "'..'", "'nowhere'"),
     "path: the same a hundred times": Hostile(path=("'{here}/site'",) * 100),
-    "path: two thousand missing folders": Hostile(path=(*(f"'{{here}}/no{i}'" for i in range(2000)), "'{here}/site'")),
+    "path: two thousand missing folders": Hostile(
+        path=(*(f"'{{here}}/no{i}'" for i in range(2000)), "'{here}/site'"), heavy=True
+    ),
     "path: placeholder of a hook": _entry("'__editable__.pkg-1.0.finder.__path_hook__'"),
     "path: egg that is a text": Hostile(beside={"x-1.egg": "no zip"}, path=("'{here}/x-1.egg'", "'{here}/site'")),
     "path: egg with an odd inside": Hostile(
@@ -153,7 +157,10 @@ CASES: dict[str, Hostile] = {
     "info: socket": Hostile({"odd-1.0.dist-info": Socket(), "even-1.0.egg-info": Socket()}),
     "info: endless device": Hostile({"even-1.0.egg-info": Link("/dev/zero")}, blocks=True),
     "info: 100 MB file": Hostile(
-        {"even-1.0.egg-info": Sparse(HUGE, b"Name: even\nVersion: 1\n\n")}, codes=("metadata-too-large",), blocks=True
+        {"even-1.0.egg-info": Sparse(HUGE, b"Name: even\nVersion: 1\n\n")},
+        codes=("metadata-too-large",),
+        blocks=True,
+        heavy=True,
     ),
     "info: empty folder": Hostile({"odd-1.0.dist-info": {}}, codes=("metadata-missing",)),
     # ---- entry_points.txt
@@ -165,13 +172,15 @@ CASES: dict[str, Hostile] = {
         _info(entry_points_txt="[g]\nword\n"), codes=("entry-points-line-without-equals",)
     ),
     "points: 100 MB of nothing": Hostile(
-        _info(entry_points_txt=Sparse(HUGE, b"[g]\na = m:f\n")), codes=("entry-points-too-large",)
+        _info(entry_points_txt=Sparse(HUGE, b"[g]\na = m:f\n")), codes=("entry-points-too-large",), heavy=True
     ),
-    "points: a million comments": Hostile(_info(entry_points_txt="[g]\n" + "# c\n" * 1_000_000 + "a = m:f\n")),
+    "points: a million comments": Hostile(
+        _info(entry_points_txt="[g]\n" + "# c\n" * 1_000_000 + "a = m:f\n"), heavy=True
+    ),
     "points: a million bad lines": Hostile(
-        _info(entry_points_txt="[g]\n" + "b\n" * 1_000_000), codes=("entry-points-line-without-equals",)
+        _info(entry_points_txt="[g]\n" + "b\n" * 1_000_000), codes=("entry-points-line-without-equals",), heavy=True
     ),
-    "points: a million groups": Hostile(_info(entry_points_txt="[g]\n[h]\n" * 500_000 + "a = m:f\n")),
+    "points: a million groups": Hostile(_info(entry_points_txt="[g]\n[h]\n" * 500_000 + "a = m:f\n"), heavy=True),
     "points: one line of a megabyte": Hostile(_info(entry_points_txt="[g]\na = " + "m" * MIB + "\n")),
     "points: pipe": Hostile(_info(entry_points_txt=Fifo()), codes=("entry-points-not-a-file",), blocks=True),
     "points: socket": Hostile(
@@ -202,13 +211,16 @@ CASES: dict[str, Hostile] = {
     "metadata: no colon anywhere": Hostile(_info(METADATA="word\n" * 10)),
     "metadata: continuation first": Hostile(_info(METADATA=" x: y\n\tz\nName: odd\n")),
     "metadata: a hundred thousand headers": Hostile(
-        _info(METADATA="Name: odd\nVersion: 1\n" + "C: x\n" * 100_000), blocks=True
+        _info(METADATA="Name: odd\nVersion: 1\n" + "C: x\n" * 100_000), blocks=True, heavy=True
     ),
     "metadata: a body of a million lines": Hostile(
-        _info(METADATA="Name: odd\nVersion: 1\n\n" + "C: x\n" * 1_000_000), blocks=True
+        _info(METADATA="Name: odd\nVersion: 1\n\n" + "C: x\n" * 1_000_000), blocks=True, heavy=True
     ),
     "metadata: 100 MB": Hostile(
-        _info(METADATA=Sparse(HUGE, b"Name: odd\nVersion: 1\n\n")), codes=("metadata-too-large",), blocks=True
+        _info(METADATA=Sparse(HUGE, b"Name: odd\nVersion: 1\n\n")),
+        codes=("metadata-too-large",),
+        blocks=True,
+        heavy=True,
     ),
     "metadata: pipe": Hostile(_info(METADATA=Fifo()), codes=("metadata-unreadable", "metadata-missing"), blocks=True),
     "metadata: socket": Hostile(_info(METADATA=Socket()), codes=("metadata-unreadable", "metadata-missing")),
@@ -229,9 +241,11 @@ CASES: dict[str, Hostile] = {
     "record: link to itself": Hostile(_info(RECORD=Link("RECORD")), codes=("record-unreadable",)),
     "record: endless device": Hostile(_info(RECORD=Link("/dev/zero")), blocks=True),
     "record: 100 MB": Hostile(
-        _info(RECORD=Sparse(HUGE, b"a.py,,\n")), codes=("record-too-large", "record-malformed"), blocks=True
+        _info(RECORD=Sparse(HUGE, b"a.py,,\n")), codes=("record-too-large", "record-malformed"), blocks=True, heavy=True
     ),
-    "record: a million lines": Hostile(_info(RECORD="a.py,,\n" * 1_000_000), blocks=True),  # genuine: minutes
+    "record: a million lines": Hostile(
+        _info(RECORD="a.py,,\n" * 1_000_000), blocks=True, heavy=True
+    ),  # genuine: minutes
     **{f"record: {what}": Hostile(_info(RECORD=text)) for what, text in RECORDS.items()},
     **{
         f"sources: {what}": Hostile({"odd.egg-info": {"PKG-INFO": "Name: odd\n", "SOURCES.txt": text}})

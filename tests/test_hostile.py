@@ -60,7 +60,13 @@ def asked(what: tuple[str, ...], path: list[str], names: tuple[str, ...], cwd: P
         return server.ask_expressions(path, ("sane", "Odd", "absent", *names), cwd=str(cwd))
 
 
-@pytest.mark.parametrize("name", CASES)
+ONCE = pytest.mark.every_python  # in one environment only
+LONG = bool(os.environ.get("VPLUG_LONG"))
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=ONCE) if case.heavy else name for name, case in CASES.items()]
+)
 def test_our_flavour_contains_it(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     path = lay_out(tmp_path, case)
@@ -85,7 +91,7 @@ def test_our_flavour_contains_it(name: str, tmp_path: Path) -> None:
         assert advice, code
 
 
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.blocks])
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.blocks and (LONG or not case.heavy)])
 def test_install_answers_as_the_genuine_does(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     path = lay_out(tmp_path, case)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 COMPARE = Path(__file__).resolve().parent / "oracle" / "oracle_compare.py"
 LONG = bool(os.environ.get("VPLUG_LONG"))
-SEEDS, DISTS = ("0-39", "60") if LONG else ("0-3", "20")
+SEEDS, DISTS = ("0-39", "60") if LONG else ("0-3", "12")
 needs_links = pytest.mark.skipif(sys.platform == "win32", reason="the sites hold symbolic links")
 
 
@@ -54,7 +54,7 @@ def compare(executable: str, where: Path, *arguments: str) -> list[dict[str, Any
     )
     assert done.returncode in (0, 1), done.stdout + done.stderr
     (found, _, _, count, _) = done.stdout.strip().splitlines()[-1].replace(",", " ,").split()[:5]
-    assert int(found) > 1000, done.stdout
+    assert int(found) > 500, done.stdout
     differences: list[dict[str, Any]] = json.loads(kept.read_text(encoding="ascii"))
     assert len(differences) == int(count)
     print(done.stdout)
@@ -84,7 +84,7 @@ def test_our_flavour_differs_only_as_documented(minor: int, tmp_path: Path) -> N
         site = Site(made, minor)
         unexplained = [difference for difference in differences if site.entry_for(difference) is None]
         assert not unexplained, f"seed {seed}: {len(unexplained)}\n{json.dumps(unexplained[:6], indent=1)[:6000]}"
-        assert len(differences) > 50, "a nasty site in which the standard does well?"
+        assert len(differences) > 30, "a nasty site in which the standard does well?"
 
 
 # ---- small random sites, asked of two resident processes

@@ -26,7 +26,7 @@ from sites import wheel
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.every_python, pytest.mark.timeout(300)]  # once is enough: it takes a minute
 
 SETTLE = 2.2
 GROUP = "stale.group"
@@ -163,9 +163,9 @@ def test_pip(bed: Bed) -> None:
     bed.step("pip install", lambda: bed.pip("install", bed.wheel("1.0", "stalea:one")), settle=True)
     other = bed.wheel("1.0", "stalea:two")
     bed.step("pip install --upgrade, same version", lambda: bed.pip("install", "--upgrade", other), changes=False)
-    bed.step("pip install --force-reinstall", lambda: bed.pip("install", "--force-reinstall", other), settle=True)
+    bed.step("pip install --force-reinstall", lambda: bed.pip("install", "--force-reinstall", other))
     bed.step("pip install --upgrade", lambda: bed.pip("install", "--upgrade", bed.wheel("2.0", "stalea:six")))
-    bed.step("pip uninstall", lambda: bed.pip("uninstall", "stalea"), settle=True)
+    bed.step("pip uninstall", lambda: bed.pip("uninstall", "stalea"))
     bed.step("pip install without entry points", lambda: bed.pip("install", bed.wheel("3.0", "")), changes=False)
     bed.step("pip uninstall again", lambda: bed.pip("uninstall", "stalea"), changes=False)
 
@@ -181,7 +181,7 @@ def test_uv(bed: Bed) -> None:
         settle=True,
     )
     bed.step("uv pip install --upgrade", lambda: bed.uv("install", "--upgrade", bed.wheel("2.0", "stalea:six")))
-    bed.step("uv pip uninstall", lambda: bed.uv("uninstall", "stalea"), settle=True)
+    bed.step("uv pip uninstall", lambda: bed.uv("uninstall", "stalea"))
 
 
 def test_editable(bed: Bed) -> None:
@@ -199,7 +199,7 @@ def test_editable(bed: Bed) -> None:
         lambda: text.write_text(points("staleb:two"), encoding="utf-8"),
         changes=False,
     )
-    bed.step("pip install -e again", lambda: bed.pip("install", "--no-build-isolation", "-e", str(source)), settle=True)
+    bed.step("pip install -e again", lambda: bed.pip("install", "--no-build-isolation", "-e", str(source)))
     text.write_text(points("staleb:six"), encoding="utf-8")
     if Path(sys.executable).with_name("uv").exists():
         bed.step(
@@ -245,7 +245,7 @@ def test_develop(bed: Bed) -> None:
 
     bed.step("setup.py develop", lambda: develop("stalec:one"))
     bed.step("setup.py egg_info again", lambda: egg_info("stalec:two"), settle=True)
-    bed.step("setup.py develop again", lambda: develop("stalec:six"), settle=True)
+    bed.step("setup.py develop again", lambda: develop("stalec:six"))
     bed.step("setup.py develop --uninstall", undo)
 
 

@@ -213,7 +213,7 @@ class Site:
         gone = [raises(at) or not Path(at[1].replace("<site>", str(self.folder))).exists() for at in dropped]
         return "missing-files" if two.keys() <= one.keys() and all(gone) else None
 
-    def _by_name(self, asked: str, shown: str, first: Any, second: Any) -> str | None:  # noqa: PLR0911 - one rule a line
+    def _by_name(self, asked: str, shown: str, first: Any, second: Any) -> str | None:
         if raises(second) and second[1] != "PackageNotFoundError":
             return None
         name = ast.literal_eval(shown)
@@ -232,7 +232,7 @@ class Site:
             return "byte-order-mark"
         return "same-folder" if keyed(first[1]) == keyed(second[1]) else None
 
-    def _listing(self, asked: str, first: Any, second: Any) -> str | None:  # noqa: PLR0911 - one rule a line
+    def _listing(self, asked: str, first: Any, second: Any) -> str | None:
         if raises(second):
             return "two-versions" if second[1] in ("KeyError", "ValueError") and self.contested else None
         if asked.startswith("packages_distributions"):
