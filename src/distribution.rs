@@ -17,6 +17,9 @@ pub const LARGEST_METADATA: u64 = 16 * 1024 * 1024;
 /// Largest RECORD that is read, in bytes.
 pub const LARGEST_RECORD: u64 = 64 * 1024 * 1024;
 
+/// As much of METADATA as is read for one of its first fields.
+const EARLY: usize = 2048;
+
 /// What is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer<T> {
@@ -68,6 +71,9 @@ fn ends(bytes: &[u8]) -> bool {
 
 /// The first value of a header field.
 pub fn header(info: &Path, field: &str, strict: bool) -> Answer<Option<String>> {
+    if !strict && let Some(value) = early_header(info, field) {
+        return Known(Some(value));
+    }
     let Known(bytes) = header_bytes(info, strict) else {
         return Odd;
     };
@@ -75,6 +81,22 @@ pub fn header(info: &Path, field: &str, strict: bool) -> Answer<Option<String>> 
         First::Found(value) => Known(Some(value.into_owned())),
         First::Absent => Known(None),
         First::Odd => Odd,
+    }
+}
+
+/// A field that stands among the first ones of METADATA, as name and version do.
+fn early_header(info: &Path, field: &str) -> Option<String> {
+    let path = info.join("METADATA");
+    let content = Folder::here().read(path.as_os_str(), Extent::Head(EARLY)).ok()?;
+    let mut bytes = content.bytes.as_slice();
+    if bytes.len() == EARLY {
+        // the last line may go on, or be continued by the next
+        let cut = memchr::memrchr(b'\n', bytes)?;
+        bytes = &bytes[..=memchr::memrchr(b'\n', &bytes[..cut])?];
+    }
+    match metadata::first(bytes, field, false) {
+        First::Found(value) if !value.contains('\n') => Some(value.into_owned()),
+        _ => None,
     }
 }
 
@@ -100,7 +122,7 @@ pub type RecordRow = (String, Option<String>, Option<u64>);
 
 /// The rows of RECORD; `None` if there is no RECORD or it is empty.
 ///
-/// With `exists`, only those whose file exists below `root`. A mended reading keeps a byte that is not UTF-8 as
+/// With `exists`, only those whose file exists below `root`. A mended reading gives paths in `pathlib`'s form, keeps a byte that is not UTF-8 as
 /// U+FFFD and passes over malformed rows.
 pub fn record(info: &Path, root: &OsStr, exists: bool, strict: bool) -> Answer<Option<Vec<RecordRow>>> {
     let text = match text(info, "RECORD", strict) {
@@ -119,14 +141,16 @@ pub fn record(info: &Path, root: &OsStr, exists: bool, strict: bool) -> Answer<O
     let mut there = Existence::below(root);
     let mut out = Vec::with_capacity(rows.len());
     for row in rows {
+        let pure = record::pure_path(&row.path);
         if exists {
-            match there.of(&record::pure_path(&row.path)) {
+            match there.of(&pure) {
                 Some(false) => continue,
                 None if strict => return Odd,
                 Some(true) | None => {}
             }
         }
-        out.push((row.path.into_owned(), row.hash.map(Cow::into_owned), row.size));
+        let path = if strict { row.path.as_ref() } else { pure.as_ref() };
+        out.push((path.to_owned(), row.hash.map(Cow::into_owned), row.size));
     }
     Known(Some(out))
 }

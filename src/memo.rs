@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, TryLockError};
 
 use crate::dist_info::{self, DistInfo};
 use crate::entry_point_files::{Pace, PointsFile, read_all};
-use crate::files::{Fault, Folder, Stamp, now_ns};
+use crate::files::{self, Fault, Folder, Stamp, now_ns};
 use crate::name::NormalizedName;
 use crate::path_entry::{Deferral, PathEntry};
 use crate::scan::{FolderScan, Inventory, Listing, Scanned, Weight, weigh};
@@ -43,8 +43,8 @@ pub struct Scanner {
 /// What a path entry holds, before any file in it is read.
 #[derive(Debug)]
 pub enum Listed {
-    /// A folder, still open.
-    Folder(Folder, Arc<Listing>),
+    /// A folder.
+    Folder(Arc<Listing>),
     /// Left to the interpreter.
     Deferred(Deferral),
     /// Nothing.
@@ -129,8 +129,14 @@ impl Scanner {
         let mut news = Vec::new();
         for (number, path) in paths.iter().enumerate() {
             let known = memo.folders.get(path);
-            let listed = list_entry(path, known.map(|known| &known.listing));
-            if let Listed::Folder(_, listing) = &listed
+            let listed = match known {
+                Some(known) if known_by_stamp(path, &known.listing) => Listed::Folder(Arc::clone(&known.listing)),
+                _ => match list_entry(path, known.map(|known| &known.listing)) {
+                    Opened::Folder(_, listing) => Listed::Folder(listing),
+                    Opened::Other(listed) => listed,
+                },
+            };
+            if let Listed::Folder(listing) = &listed
                 && known.is_none_or(|known| !Arc::ptr_eq(&known.listing, listing))
             {
                 let scan = known.and_then(|known| known.scan.clone());
@@ -162,7 +168,7 @@ impl Scanner {
         let mut folders: Vec<Stamp> = Vec::new();
         self.list(paths, |number, _, listed| {
             match listed {
-                Listed::Folder(_, listing) if !folders.iter().any(|other| other.same_file(&listing.stamp)) => {
+                Listed::Folder(listing) if !folders.iter().any(|other| other.same_file(&listing.stamp)) => {
                     folders.push(listing.stamp);
                     let copies = listing.infos.iter().filter(|info| info.key() == Some(&key));
                     found.extend(copies.map(|info| (number, info.clone())));
@@ -210,15 +216,28 @@ impl Memo {
     }
 }
 
-fn list_entry(path: &OsStr, known: Option<&Arc<Listing>>) -> Listed {
+/// A path entry that was opened.
+enum Opened {
+    Folder(Folder, Arc<Listing>),
+    Other(Listed),
+}
+
+/// Whether one look at the folder's stamp proves a listing: no opening, no closing.
+fn known_by_stamp(path: &OsStr, known: &Listing) -> bool {
+    known.settled
+        && known.infos.iter().all(|info| info.name_source.is_none())
+        && files::stamp(if path.is_empty() { ".".as_ref() } else { path.as_ref() }).is_ok_and(|now| now == known.stamp)
+}
+
+fn list_entry(path: &OsStr, known: Option<&Arc<Listing>>) -> Opened {
     let (folder, stamp) = match PathEntry::look(path) {
         PathEntry::Directory(folder, stamp) => (folder, stamp),
-        PathEntry::Deferred(deferral) => return Listed::Deferred(deferral),
-        PathEntry::Missing => return Listed::Missing,
-        PathEntry::Unreadable(fault) => return Listed::Unreadable(fault),
+        PathEntry::Deferred(deferral) => return Opened::Other(Listed::Deferred(deferral)),
+        PathEntry::Missing => return Opened::Other(Listed::Missing),
+        PathEntry::Unreadable(fault) => return Opened::Other(Listed::Unreadable(fault)),
     };
     if let Some(known) = known.filter(|known| still_true(&folder, stamp, known)) {
-        return Listed::Folder(folder, Arc::clone(known));
+        return Opened::Folder(folder, Arc::clone(known));
     }
     match dist_info::list(&folder) {
         Ok(infos) => {
@@ -228,9 +247,9 @@ fn list_entry(path: &OsStr, known: Option<&Arc<Listing>>) -> Listed {
                 && named
                     .filter_map(|source| source.1.as_ref())
                     .all(|stamp| stamp.settled(now));
-            Listed::Folder(folder, Arc::new(Listing { stamp, settled, infos }))
+            Opened::Folder(folder, Arc::new(Listing { stamp, settled, infos }))
         }
-        Err(fault) => Listed::Unreadable(fault),
+        Err(fault) => Opened::Other(Listed::Unreadable(fault)),
     }
 }
 
@@ -246,10 +265,10 @@ fn still_true(folder: &Folder, stamp: Stamp, known: &Listing) -> bool {
 
 fn scan_entry(path: &OsStr, known: Option<&Known>, pace: &Pace) -> Scanned {
     let (folder, listing) = match list_entry(path, known.map(|known| &known.listing)) {
-        Listed::Folder(folder, listing) => (folder, listing),
-        Listed::Deferred(deferral) => return Scanned::Deferred(deferral),
-        Listed::Missing => return Scanned::Missing,
-        Listed::Unreadable(fault) => return Scanned::Unreadable(fault),
+        Opened::Folder(folder, listing) => (folder, listing),
+        Opened::Other(Listed::Deferred(deferral)) => return Scanned::Deferred(deferral),
+        Opened::Other(Listed::Missing | Listed::Folder(_)) => return Scanned::Missing,
+        Opened::Other(Listed::Unreadable(fault)) => return Scanned::Unreadable(fault),
     };
     let before = known.and_then(|known| known.scan.as_ref());
     let points = match before {

@@ -54,7 +54,7 @@ pub fn list(scanner: &Scanner, path: &OsString, name: Option<&str>) -> Option<Ve
     let mut answer = None;
     scanner.list(std::slice::from_ref(path), |_, _, listed| {
         answer = match listed {
-            Listed::Folder(_, listing) => grouped(&listing).map(|infos| {
+            Listed::Folder(listing) => grouped(&listing).map(|infos| {
                 infos
                     .into_iter()
                     .filter(|info| wanted.as_ref().is_none_or(|wanted| *wanted == info.folder_key))
@@ -89,7 +89,7 @@ pub fn find(scanner: &Scanner, paths: &[OsString], name: &str) -> Found {
     let key = NormalizedName::new(name);
     let mut found = Found::Nowhere;
     scanner.list(paths, |number, _, listed| match listed {
-        Listed::Folder(_, listing) => {
+        Listed::Folder(listing) => {
             if !listing.infos.iter().all(|info| info.listing_exact) {
                 found = Found::Odd;
                 return false;

@@ -1,5 +1,6 @@
 """Installed files: RECORD rows as paths that know their hash, size and distribution."""
 
+import os
 import pathlib
 import sys
 from functools import cached_property
@@ -49,30 +50,42 @@ class PackagePath(pathlib.PurePosixPath):
         return self.dist.locate_file(self)
 
 
-def _plain(text: str) -> PackagePath:
-    return PackagePath(text)
+def _plain(texts: "list[str]") -> "list[PackagePath]":
+    return [PackagePath(text) for text in texts]
 
 
-def _by_raw_paths(text: str) -> PackagePath:
-    path = object.__new__(PackagePath)
-    path._raw_paths = [text]  # type: ignore[attr-defined]  # 3.12 and later parse it when needed
-    return path
+def _by_raw_paths(texts: "list[str]") -> "list[PackagePath]":
+    new = object.__new__
+    found = []
+    for text in texts:
+        path = new(PackagePath)
+        path._raw_paths = [text]  # type: ignore[attr-defined]  # 3.12 and later parse it when needed
+        found.append(path)
+    return found
 
 
-def _by_parts(text: str) -> PackagePath:
-    path = object.__new__(PackagePath)
-    path._drv = path._root = ""  # type: ignore[attr-defined]  # what 3.11's own constructor sets
-    path._parts = text.split("/")  # type: ignore[attr-defined]
-    return path
+def _by_parts(texts: "list[str]") -> "list[PackagePath]":
+    new = object.__new__
+    found = []
+    for text in texts:
+        if text[:1] == "/" or text == ".":
+            found.append(PackagePath(text))
+            continue
+        path = new(PackagePath)
+        path._drv = path._root = ""  # type: ignore[attr-defined]  # what 3.11's own constructor sets
+        path._parts = text.split("/")  # type: ignore[attr-defined]
+        found.append(path)
+    return found
 
 
-def _constructor() -> "Callable[[str], PackagePath]":
-    """The quickest way to a path whose text is in normal form, if it gives what the constructor gives."""
+def _constructor() -> "Callable[[list[str]], list[PackagePath]]":
+    """The quickest way to paths whose texts are in pathlib's form, if it gives what the constructor gives."""
     quick = _by_raw_paths if sys.version_info >= (3, 12) else _by_parts
-    text = "a/b.c/d.tar.gz"
+    texts = ["a/b.c/d.tar.gz", "x.py", "../../bin/run", "/abs/olute", "."]
     try:
         same = all(
-            read(quick(text)) == read(PackagePath(text))
+            read(one) == read(PackagePath(text))
+            for one, text in zip(quick(texts), texts, strict=True)
             for read in (str, hash, lambda path: path.parts, lambda path: path.suffixes, lambda path: path.parent)
         )
     except AttributeError:
@@ -80,11 +93,7 @@ def _constructor() -> "Callable[[str], PackagePath]":
     return quick if same else _plain
 
 
-_quick = _constructor()
-
-
-def _is_normal(text: str) -> bool:
-    return bool(text) and text[0] != "/" and "//" not in text and "./" not in text and text[-1] not in "/."
+_paths = _constructor()
 
 
 def of(distribution: "Any") -> "list[PackagePath] | None":
@@ -92,8 +101,7 @@ def of(distribution: "Any") -> "list[PackagePath] | None":
     info = getattr(distribution, "_info", None)
     rows: Any = None
     if info is not None and type(distribution).read_text.__module__ == "vplug_rs.metadata._distribution":
-        root = str(distribution._path.parent)
-        rows = _core.read_record(info, root, exists=True, strict=False)
+        rows = _core.read_record(info, os.path.dirname(info) or ".", exists=True, strict=False)
         if rows is None or rows is NotImplemented:
             distribution._explain_absence("RECORD")
             rows = _from_older_lists(distribution)
@@ -101,11 +109,9 @@ def of(distribution: "Any") -> "list[PackagePath] | None":
         rows = _from_older_lists(distribution)
     if rows is None:
         return None
-    found = []
-    for text, spec, size in rows:
-        path = _quick(text) if _is_normal(text) else PackagePath(text)
-        path._spec, path.size, path.dist = spec, size, distribution
-        found.append(path)
+    found = _paths([text for text, _, _ in rows])
+    for path, (_, spec, size) in zip(found, rows, strict=True):
+        path.__dict__.update(_spec=spec, size=size, dist=distribution)
     return found
 
 
