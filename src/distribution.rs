@@ -7,9 +7,11 @@ use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::path::Path;
 
+use crate::diagnostic::{Code, Diagnostic};
 use crate::dist_info::METADATA_HEAD;
 use crate::files::{Extent, Fault, Folder};
 use crate::metadata::{self, First, Outcome};
+use crate::python_text;
 use crate::record::{self, Rules};
 
 /// Largest METADATA that is read, in bytes.
@@ -120,39 +122,64 @@ pub fn headers(info: &Path, strict: bool) -> Answer<Vec<(String, String)>> {
 /// One installed file: path, hash with its algorithm in front, size in bytes.
 pub type RecordRow = (String, Option<String>, Option<u64>);
 
-/// The rows of RECORD; `None` if there is no RECORD or it is empty.
+/// The rows of RECORD as the standard reads them; `None` if there is no RECORD or it is empty.
 ///
-/// With `exists`, only those whose file exists below `root`. A mended reading gives paths in `pathlib`'s form, keeps a byte that is not UTF-8 as
-/// U+FFFD and passes over malformed rows.
-pub fn record(info: &Path, root: &OsStr, exists: bool, strict: bool) -> Answer<Option<Vec<RecordRow>>> {
-    let text = match text(info, "RECORD", strict) {
+/// With `exists`, only those whose file exists below `root`.
+pub fn record(info: &Path, root: &OsStr, exists: bool) -> Answer<Option<Vec<RecordRow>>> {
+    let text = match text(info, "RECORD", true) {
         Known(Some(text)) => text,
         Known(None) => return Known(None),
         Odd => return Odd,
     };
-    let rows = if strict {
-        match record::rows(&text) {
-            Some(rows) => rows,
-            None => return Odd,
-        }
-    } else {
-        record::rows_mended(&text).0
+    let Some(rows) = record::rows(&text) else {
+        return Odd;
     };
     let mut there = Existence::below(root);
     let mut out = Vec::with_capacity(rows.len());
     for row in rows {
-        let pure = record::pure_path(&row.path);
         if exists {
-            match there.of(&pure) {
+            match there.of(&record::pure_path(&row.path)) {
+                Some(true) => {}
                 Some(false) => continue,
-                None if strict => return Odd,
-                Some(true) | None => {}
+                None => return Odd,
             }
         }
-        let path = if strict { row.path.as_ref() } else { pure.as_ref() };
-        out.push((path.to_owned(), row.hash.map(Cow::into_owned), row.size));
+        out.push((row.path.into_owned(), row.hash.map(Cow::into_owned), row.size));
     }
     Known(Some(out))
+}
+
+/// The files in RECORD that exist below `root`, paths in `pathlib`'s form, and what is wrong with the list.
+///
+/// `None` without a RECORD that can be read. Malformed rows are passed over; a byte that is not UTF-8 becomes U+FFFD.
+pub fn files(info: &Path, root: &OsStr) -> (Option<Vec<RecordRow>>, Vec<Diagnostic>) {
+    let Known(Some(text)) = text(info, "RECORD", false) else {
+        return (None, Vec::new());
+    };
+    let (rows, faults) = record::rows_mended(&text);
+    let mut there = Existence::below(root);
+    let mut out = Vec::with_capacity(rows.len());
+    for row in rows {
+        let path = record::pure_path(&row.path);
+        if there.of(&path) != Some(false) {
+            out.push((path.into_owned(), row.hash.map(Cow::into_owned), row.size));
+        }
+    }
+    let path = info.join("RECORD");
+    let mut found: Vec<_> = faults
+        .into_iter()
+        .map(|fault| Diagnostic::from_fault(fault, &path))
+        .collect();
+    if let Some(offset) = text.find('\u{fffd}') {
+        let line = python_text::line_of(text.as_bytes(), offset);
+        let message = format!("line {line} has a byte that is not UTF-8");
+        let finding = Diagnostic::new(Code::RecordNotUtf8, &path, message);
+        found.push(Diagnostic {
+            line: Some(line),
+            ..finding
+        });
+    }
+    (Some(out), found)
 }
 
 /// What `packages_distributions()` needs of one distribution.
@@ -372,7 +399,7 @@ mod tests {
     }
 
     fn record_names(info: &Path, root: &OsStr, exists: bool) -> Answer<Option<Vec<String>>> {
-        match record(info, root, exists, true) {
+        match record(info, root, exists) {
             Known(rows) => Known(rows.map(|rows| rows.into_iter().map(|row| row.0).collect())),
             Odd => Odd,
         }

@@ -210,7 +210,7 @@ def files(info: Path) -> Any:
 @given(data=RECORD)
 def test_strict_record_rows_are_the_genuine_ones(info: Path, data: bytes) -> None:
     (info / "RECORD").write_bytes(data)
-    rows = _core.read_record(str(info), str(info.parent), exists=GENERATION >= 12, strict=True)
+    rows = _core.read_record(str(info), str(info.parent), exists=GENERATION >= 12)
     if rows is not NotImplemented and rows is not None:
         rows = [(PurePosixPath(path), spec and vars(GENUINE["FileHash"](spec)), size) for path, spec, size in rows]
     check(rows, genuine(lambda: files(info)))
@@ -237,7 +237,7 @@ def test_record_and_import_names_are_read_natively_from_an_ordinary_file(
 ) -> None:
     content("RECORD", b"p/a.py,sha256=x,1\r\np/p/q,,\na.py,,\nq/b.so\n")
     root = str(info.parent)
-    assert _core.read_record(str(info), root, exists=True, strict=True) == [
+    assert _core.read_record(str(info), root, exists=True) == [
         ("p/a.py", "sha256=x", 1),
         ("p/p/q", None, None),
         ("a.py", None, None),
@@ -253,6 +253,6 @@ def test_record_and_import_names_are_read_natively_from_an_ordinary_file(
 def test_a_mended_record_keeps_its_sound_rows(info: Path, content: Callable[[str, bytes], None]) -> None:
     content("RECORD", b"p/a.py,,\n\nx,y,z,a\nq/b.so,,many\n")
     root = str(info.parent)
-    assert _core.read_record(str(info), root, exists=True, strict=True) is NotImplemented
-    rows = _core.read_record(str(info), root, exists=True, strict=False)
+    assert _core.read_record(str(info), root, exists=True) is NotImplemented
+    rows = _core.read_files(str(info), root)[0]
     assert rows == [("p/a.py", None, None), ("q/b.so", None, None)]

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use pyo3::prelude::*;
 
 use super::answer;
+use super::records::Diagnostic;
 use crate::distribution::{self, Answer};
 use crate::name::NormalizedName;
 use crate::record::Rules;
@@ -30,11 +31,24 @@ pub fn message(py: Python<'_>, info: PathBuf) -> PyResult<Py<PyAny>> {
     answer(py, py.detach(|| distribution::message(&info)))
 }
 
-/// Rows of RECORD as (path, hash, size), None without one; with `exists` only files that exist below `root`.
+/// Rows of RECORD as the standard reads them: (path, hash, size), None without one; NotImplemented if odd.
+///
+/// With `exists` only files that exist below `root`.
 #[pyfunction]
-#[pyo3(signature = (info, root, *, exists, strict))]
-pub fn read_record(py: Python<'_>, info: PathBuf, root: OsString, exists: bool, strict: bool) -> PyResult<Py<PyAny>> {
-    answer(py, py.detach(|| distribution::record(&info, &root, exists, strict)))
+#[pyo3(signature = (info, root, *, exists))]
+pub fn read_record(py: Python<'_>, info: PathBuf, root: OsString, exists: bool) -> PyResult<Py<PyAny>> {
+    answer(py, py.detach(|| distribution::record(&info, &root, exists)))
+}
+
+/// The files in RECORD that exist below `root`, and what is wrong with the list; None without a readable RECORD.
+#[pyfunction]
+pub fn read_files(
+    py: Python<'_>,
+    info: PathBuf,
+    root: OsString,
+) -> (Option<Vec<distribution::RecordRow>>, Vec<Diagnostic>) {
+    let (rows, findings) = py.detach(|| distribution::files(&info, &root));
+    (rows, findings.into_iter().map(Into::into).collect())
 }
 
 /// Entry points of one metadata folder as (name, value, group), the standard's reading; NotImplemented if odd.

@@ -18,8 +18,8 @@ use pyo3::prelude::*;
 mod _core {
     #[pymodule_export]
     use super::distribution::{
-        message, normalize, parse_entry_points, parse_reference, read_entry_points, read_header, read_headers,
-        read_record, top_level,
+        message, normalize, parse_entry_points, parse_reference, read_entry_points, read_files, read_header,
+        read_headers, read_record, top_level,
     };
     #[pymodule_export]
     use super::records::{Diagnostic, DistributionRow, build_info, diagnostic_codes};

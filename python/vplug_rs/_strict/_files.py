@@ -33,7 +33,7 @@ def files(target: Target, genuine: Callable[..., Any]) -> Callable[..., Any]:
         path = folder(self)
         rows = None
         if path is not None:
-            rows = _core.read_record(path, os.path.dirname(path) or ".", exists=exists, strict=True)
+            rows = _core.read_record(path, os.path.dirname(path) or ".", exists=exists)
         if type(rows) is not list or not rows:
             return genuine(self)
         found = []

@@ -1,5 +1,6 @@
 """Distributions and entry points where the path is not all there is: archives, eggs, other finders."""
 
+import os
 import sys
 
 from vplug_rs import _core
@@ -59,8 +60,8 @@ def _on_path(name: "str | None", path: "Any") -> "Iterator[Any]":
     if name:
         try:
             found, deferred = _leg.SCANNER.find(entries, name)
-        except UnicodeEncodeError:  # no project can have such a name
-            return
+        except UnicodeEncodeError:
+            found, deferred = _find_undecodable(entries, name)
         if not deferred:
             for _, info in found:
                 yield PathDistribution(info)
@@ -84,6 +85,14 @@ def _on_path(name: "str | None", path: "Any") -> "Iterator[Any]":
         else:
             for info, _ in inventory.folders(number):
                 yield PathDistribution(info)
+
+
+def _find_undecodable(entries: "list[str]", name: str) -> "tuple[list[tuple[int, str]], list[int]]":
+    """A name from a folder whose name is not UTF-8."""
+    try:
+        return _leg.SCANNER.find(entries, os.fsencode(name).decode("utf-8", "replace"))
+    except UnicodeEncodeError:  # no folder can have such a name
+        return [], []
 
 
 def _deferred(entry: str, name: "str | None") -> "Iterator[Any]":

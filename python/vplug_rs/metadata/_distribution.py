@@ -297,7 +297,7 @@ def _normalize(name: str) -> str:
     try:
         return _core.normalize(name)
     except UnicodeEncodeError:  # bytes of a file name that are not UTF-8
-        return _core.normalize(name.encode("utf-8", "replace").decode("utf-8"))
+        return _core.normalize(os.fsencode(name).decode("utf-8", "replace"))
 
 
 def _fspath(path: "Any") -> "str | None":

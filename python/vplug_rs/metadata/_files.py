@@ -101,8 +101,12 @@ def of(distribution: "Any") -> "list[PackagePath] | None":
     info = getattr(distribution, "_info", None)
     rows: Any = None
     if info is not None and type(distribution).read_text.__module__ == "vplug_rs.metadata._distribution":
-        rows = _core.read_record(info, os.path.dirname(info) or ".", exists=True, strict=False)
-        if rows is None or rows is NotImplemented:
+        rows, findings = _core.read_files(info, os.path.dirname(info) or ".")
+        if findings:
+            from vplug_rs.metadata import _report
+
+            _report.keep(findings)
+        if rows is None:
             distribution._explain_absence("RECORD")
             rows = _from_older_lists(distribution)
     else:

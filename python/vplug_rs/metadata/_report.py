@@ -16,9 +16,14 @@ _announced = False
 def note(code: str, path: "Any", message: str, *, line: "int | None" = None, distribution: str | None = None) -> None:
     """Keeps one finding."""
     about = None if distribution is None else _printable(distribution)
-    found = _core.Diagnostic(code, str(path), _printable(message), line=line, distribution=about)
-    if found not in _noted and len(_noted) < _MOST:
-        _noted[found] = None
+    keep([_core.Diagnostic(code, str(path), _printable(message), line=line, distribution=about)])
+
+
+def keep(findings: "list[_core.Diagnostic]") -> None:
+    """Keeps findings of the core."""
+    for found in findings:
+        if found not in _noted and len(_noted) < _MOST:
+            _noted[found] = None
 
 
 def _printable(text: str) -> str:
