@@ -210,7 +210,7 @@ def main() -> None:
     beds.add_arguments(parser)
     parser.add_argument("--bed", default=beds.REAL, help="real, or a number of synthetic distributions (%(default)s)")
     parser.add_argument("--only", help="comma list of beginnings of calls' names")
-    parser.add_argument("--rounds", type=int, help="15, quick 4")
+    parser.add_argument("--rounds", type=int, help="7, quick 3")
     arguments = parser.parse_args()
     output = arguments.json and arguments.json.resolve()
     work = beds.prepare(arguments.work)
@@ -220,7 +220,7 @@ def main() -> None:
     for version, python in interpreters.find(arguments.python).items():
         size = None if arguments.bed == beds.REAL else int(arguments.bed)
         bed = beds.bed(version, python, work, size)
-        rounds = arguments.rounds or (4 if arguments.quick else 15)
+        rounds = arguments.rounds or (3 if arguments.quick else 7)
         results.append(measure(bed, names, rounds, arguments.noise))
         print(text(results[-1]), flush=True)
     if output:

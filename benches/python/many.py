@@ -75,7 +75,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     beds.add_arguments(parser)
     parser.add_argument("--count", type=int, default=32)
-    parser.add_argument("--rounds", type=int, help="9, quick 3")
+    parser.add_argument("--rounds", type=int, help="5, quick 3")
     arguments = parser.parse_args()
     output = arguments.json and arguments.json.resolve()
     work = beds.prepare(arguments.work)
@@ -83,7 +83,7 @@ def main() -> None:
     for version, python in interpreters.find(arguments.python).items():
         bed = beds.bed(version, python, work, SIZE)
         startup.check_equal(bed)
-        rounds = arguments.rounds or (3 if arguments.quick else 9)
+        rounds = arguments.rounds or (3 if arguments.quick else 5)
         results.append(measure(bed, arguments.count, rounds, arguments.noise))
         print(text(results[-1]), flush=True)
     if output:

@@ -46,16 +46,13 @@ def _measure(results: Path, work: Path) -> None:
 
 
 def _fill(path: Path, marker: str, text: str) -> None:
-    """Put `text` between the markers of `path`.
-
-    Raises:
-        SystemExit: the markers are not there.
-    """
+    """Put `text` between the markers of `path`; without them say so, and leave the file alone."""
     start, end = f"<!-- {marker}:start -->", f"<!-- {marker}:end -->"
     before, found, rest = path.read_text(encoding="utf-8").partition(start)
     _, closed, after = rest.partition(end)
     if not (found and closed):
-        raise SystemExit(f"{path.name} has no place for {marker}: put {start} and {end} on lines of their own")
+        print(f"{path.name} has no place for {marker}: put {start} and {end} on lines of their own", file=sys.stderr)
+        return
     path.write_text(f"{before}{start}\n{text.strip()}\n{end}{after}", encoding="utf-8")
 
 

@@ -15,6 +15,7 @@ import json
 import random
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import beds
@@ -157,7 +158,14 @@ def _plan(size: int | None, *, main: bool, quick: bool) -> Plan:
             15 if quick else 60, (STANDARD, PLAIN, INSTALLED, OURS, candidates.STEVEDORE_HIT, candidates.PLUX_HIT)
         )
     large = size is not None and size > 1000
-    return Plan(2 if quick else 5 if large else 15, names, later=3 if large else 7)
+    return Plan(2 if quick else 4 if large else 9, names, later=3 if large else 7)
+
+
+def _tell(results: dict[str, Any], newest: dict[str, Any], output: Path | None) -> None:
+    """Print one bed, and keep what there is so far: the whole takes long."""
+    print(statistics_of.text(newest), flush=True)
+    if output:
+        output.write_text(json.dumps(results, indent=1) + "\n")
 
 
 def main() -> None:
@@ -181,16 +189,14 @@ def main() -> None:
         if arguments.rounds:
             plan = Plan(arguments.rounds, plan.names, plan.later)
         results["versions"].append(measure(bed, plan, arguments.noise))
-        print(statistics_of.text(results["versions"][-1]), flush=True)
+        _tell(results, results["versions"][-1], output)
     sizes_on = arguments.sizes_on if arguments.sizes_on in pythons else next(iter(pythons))
     for word in filter(None, arguments.sizes.split(",")):
         size = None if word == beds.REAL else int(word)
         bed = beds.bed(sizes_on, pythons[sizes_on], work, size)
         check_equal(bed)
         results["sizes"].append(measure(bed, _plan(size, main=True, quick=arguments.quick), arguments.noise))
-        print(statistics_of.text(results["sizes"][-1]), flush=True)
-    if output:
-        output.write_text(json.dumps(results, indent=1) + "\n")
+        _tell(results, results["sizes"][-1], output)
     print("answers equal to importlib.metadata's on every bed", file=sys.stderr)
 
 
