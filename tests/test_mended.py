@@ -374,3 +374,4 @@ def test_24_import_names_of_an_unnamed_distribution_lead_to_its_folder(site: Sit
 def test_25_an_open_quote_does_not_swallow_the_rest_of_the_record(site: Site) -> None:
     site.build(dist("q", "1", RECORD='"a.py,,\nb.py,,\n'), {"a.py": "", "b.py": ""})
     assert "b.py" in [str(p) for p in md.files("q") or ()]
+    assert "record-malformed" in site.wrong()
