@@ -19,7 +19,7 @@ PYTEST_ARGS ?=
 
 export PYO3_PYTHON := $(BIN)/python
 
-.PHONY: help setup dev demo test test-rust test-python test-pythons lint lint-rust lint-python format \
+.PHONY: help setup dev demo test test-long test-rust test-python test-pythons lint lint-rust lint-python format \
 	bench bench-quick bench-setup gate lock wheel clean
 
 help: ## print this list
@@ -58,6 +58,9 @@ test-rust: ## the core's tests; no Python is involved
 test-python: dev ## pytest in .venv
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
+test-long: dev ## the long oracle (40 seeds) and a thousand examples for each property; an hour and more
+	VPLUG_LONG=1 $(BIN)/python -m pytest --hypothesis-profile=slow --timeout=4000 $(PYTEST_ARGS)
+
 test-pythons: wheel ## pytest on the built wheel, on each other interpreter found
 	$(BIN)/python tools/test_pythons.py --environments $(VENV)-pythons -- $(PYTEST_ARGS)
 
@@ -82,14 +85,10 @@ format: $(STAMP) ## rewrite the sources as `make lint` wants them
 	$(BIN)/ruff check --fix-only --exit-zero .
 	$(BIN)/ruff format .
 
-bench: dev bench-setup ## every benchmark, half an hour and more on a quiet machine; writes the tables and the plot
-	$(BENCH)/startup.py
-	$(BENCH)/calls.py
-	$(BENCH)/importing.py
-	$(BENCH)/many.py
-	$(BENCH)/floor.py
+bench: dev bench-setup ## every benchmark, half an hour on a quiet machine; writes docs/benchmarks.md, the plot and README's figures
+	cargo bench --locked --bench scan --bench entry_points --bench metadata --bench record
 	$(BIN)/python -m pytest --benchmark-enable --benchmark-only benches/python/test_api_speed.py
-	cargo bench --locked
+	$(BENCH)/publish.py --measure
 
 bench-quick: dev bench-setup ## the same with few rounds: a look, not a figure
 	$(BENCH)/startup.py --quick
