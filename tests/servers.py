@@ -85,9 +85,11 @@ class Server:
         return line
 
     def _fail(self, how: str) -> None:
-        self.close()
+        self._process.kill()
+        self._process.wait()
         self._errors.seek(0)
         text = self._errors.read()[-3000:].decode(errors="replace")
+        self.close()
         message = f"the process for {' '.join(self.what)} {how}:\n{text}"
         raise ServerError(message)
 
@@ -101,6 +103,7 @@ class Server:
                     stream.close()
                 except BrokenPipeError:
                     continue
+        self._errors.close()
 
     def __enter__(self) -> Self:
         return self
@@ -109,7 +112,6 @@ class Server:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-        self._errors.close()
 
 
 def raised(value: Any, where: str = "") -> list[tuple[str, list[Any]]]:
