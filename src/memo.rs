@@ -15,8 +15,7 @@ use crate::entry_point_files::{Pace, PointsFile, read_all};
 use crate::files::{self, Fault, Folder, Stamp, now_ns};
 use crate::name::NormalizedName;
 use crate::path_entry::{Deferral, PathEntry};
-use crate::scan::{FolderScan, Inventory, Listing, Scanned, Weight, weigh};
-use crate::version_order;
+use crate::scan::{FolderScan, Inventory, Listing, Scanned, better, weigh};
 
 /// Folders kept in mind; more than any `sys.path` has.
 const MOST_FOLDERS: usize = 1024;
@@ -179,19 +178,11 @@ impl Scanner {
             true
         });
         if found.len() > 1 {
-            let mut weighed: Vec<_> = found
-                .into_iter()
-                .map(|copy| {
-                    let weight = Folder::open(&paths[copy.0])
-                        .map_or_else(|_| Weight::default(), |folder| weigh(&folder, &copy.1));
-                    (weight, copy)
-                })
+            let mut weighed: Vec<_> = (found.into_iter())
+                .map(|copy| (weigh(&paths[copy.0], &copy.1), copy))
                 .collect();
-            weighed.sort_by(|(one, a), (two, b)| {
-                (two.valid.cmp(&one.valid))
-                    .then_with(|| a.0.cmp(&b.0))
-                    .then_with(|| version_order::higher(&two.version, &one.version))
-                    .then_with(|| a.1.folder_name.cmp(&b.1.folder_name))
+            weighed.sort_by(|(one, (a, first)), (two, (b, second))| {
+                better((one, (*a, &first.folder_name)), (two, (*b, &second.folder_name)))
             });
             found = weighed.into_iter().map(|(_, copy)| copy).collect();
         }

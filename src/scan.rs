@@ -268,22 +268,15 @@ impl Inventory {
         let (Some(a), Some(b)) = (weighed.get(&one), weighed.get(&two)) else {
             return one.cmp(&two);
         };
-        b.valid
-            .cmp(&a.valid)
-            .then_with(|| self.rows[one].entry.cmp(&self.rows[two].entry))
-            .then_with(|| version_order::higher(&b.version, &a.version))
-            .then_with(|| {
-                self.info(&self.rows[one])
-                    .folder_name
-                    .cmp(&self.info(&self.rows[two]).folder_name)
-            })
+        let place = |number: usize| {
+            let row = &self.rows[number];
+            (row.entry, self.info(row).folder_name.as_os_str())
+        };
+        better((a, place(one)), (b, place(two)))
     }
 
     fn weigh(&self, row: &Row) -> (Weight, Tie) {
-        let weight = match Folder::open(&self.entries[row.entry].0) {
-            Ok(folder) => weigh(&folder, self.info(row)),
-            Err(_) => Weight::default(),
-        };
+        let weight = weigh(&self.entries[row.entry].0, self.info(row));
         let tie = Tie {
             entry: row.entry,
             file: weight.file.clone(),
@@ -376,9 +369,22 @@ pub struct Weight {
     pub stamp: Option<Stamp>,
 }
 
-/// Weighs one copy.
-pub fn weigh(folder: &Folder, info: &DistInfo) -> Weight {
-    let file = info.metadata_path(folder);
+/// Orders copies of one distribution, each with the number of its path entry and its folder's name: the valid one
+/// first, then the first on the path, then the higher version.
+pub fn better(one: (&Weight, (usize, &OsStr)), two: (&Weight, (usize, &OsStr))) -> Ordering {
+    let ((a, (a_entry, a_name)), (b, (b_entry, b_name))) = (one, two);
+    (b.valid.cmp(&a.valid))
+        .then_with(|| a_entry.cmp(&b_entry))
+        .then_with(|| version_order::higher(&b.version, &a.version))
+        .then_with(|| a_name.cmp(b_name))
+}
+
+/// Weighs one copy below a path entry.
+pub fn weigh(entry: &OsStr, info: &DistInfo) -> Weight {
+    let Ok(folder) = Folder::open(entry) else {
+        return Weight::default();
+    };
+    let file = info.metadata_path(&folder);
     let by_name = || {
         let stem = info.folder_name.to_string_lossy();
         let stem = stem.rsplit_once('.').map_or(&*stem, |(stem, _)| stem);

@@ -94,7 +94,9 @@ def entry_points(**params: "Any") -> "Any":
         from vplug_rs.metadata._older import SelectableGroups
 
         groups = SelectableGroups.load(points)
-        return (groups._all if params else groups).select(**rest) if rest or not params else groups._all
+        if not params:
+            return groups
+        points = groups._all  # sorted by group, as 3.11 does before it selects
     return EntryPoints(points).select(**rest) if rest else EntryPoints(points)
 
 
