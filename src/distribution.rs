@@ -5,11 +5,11 @@
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::dist_info::METADATA_HEAD;
-use crate::files::{Extent, Fault, Folder};
+use crate::files::{self, Content, Extent, Fault, Folder, Stamp};
 use crate::metadata::{self, First, Outcome};
 use crate::python_text;
 use crate::record::{self, Rules};
@@ -18,9 +18,6 @@ use crate::record::{self, Rules};
 pub const LARGEST_METADATA: u64 = 16 * 1024 * 1024;
 /// Largest RECORD that is read, in bytes.
 pub const LARGEST_RECORD: u64 = 64 * 1024 * 1024;
-
-/// As much of METADATA as is read for one of its first fields.
-const EARLY: usize = 2048;
 
 /// What is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,30 +30,74 @@ pub enum Answer<T> {
 
 use Answer::{Known, Odd};
 
+/// Where one metadata folder is.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The open folder that `info` is relative to; `None`: the process's own.
+    pub folder: Option<&'a Folder>,
+    /// The metadata folder, or the file that stands for one.
+    pub info: &'a Path,
+}
+
+impl<'a> Place<'a> {
+    /// By a path of its own.
+    #[must_use]
+    pub fn at(info: &'a Path) -> Self {
+        Self { folder: None, info }
+    }
+
+    fn file(self, name: &str) -> PathBuf {
+        // joining nothing would add a slash
+        if name.is_empty() {
+            self.info.to_owned()
+        } else {
+            self.info.join(name)
+        }
+    }
+
+    /// Reads a file of the metadata folder; `""` is the folder's own name.
+    ///
+    /// # Errors
+    /// The [`Fault`].
+    pub fn read(self, name: &str, extent: Extent) -> Result<Content, Fault> {
+        let path = self.file(name);
+        match self.folder {
+            Some(folder) => folder.read(path.as_os_str(), extent),
+            None => files::read(&path, extent),
+        }
+    }
+
+    /// The stamp of a file of the metadata folder.
+    ///
+    /// # Errors
+    /// The [`Fault`].
+    pub fn stamp_of(self, name: &str) -> Result<Stamp, Fault> {
+        let path = self.file(name);
+        match self.folder {
+            Some(folder) => folder.stamp_of(path.as_os_str()),
+            None => files::stamp(&path),
+        }
+    }
+}
+
 /// The bytes with the header block: METADATA, else PKG-INFO, else the metadata file itself; empty if there is none.
 ///
 /// An empty file counts as missing, as in the standard.
-fn header_bytes(info: &Path, strict: bool) -> Answer<Vec<u8>> {
+fn header_bytes(place: Place<'_>, strict: bool) -> Answer<Vec<u8>> {
     let extent = if strict {
         Extent::Whole(LARGEST_METADATA)
     } else {
         Extent::Head(METADATA_HEAD)
     };
-    let here = Folder::here();
     for file in ["METADATA", "PKG-INFO", ""] {
-        let path = if file.is_empty() {
-            info.to_owned()
-        } else {
-            info.join(file)
-        };
-        match here.read(path.as_os_str(), extent) {
+        match place.read(file, extent) {
             Ok(content) if content.bytes.is_empty() => {}
             Ok(content) if content.bytes.len() < METADATA_HEAD || strict || ends(&content.bytes) => {
                 return Known(content.bytes);
             }
             // a header block longer than any real one: read all of it
             Ok(content) => {
-                let whole = here.read(path.as_os_str(), Extent::Whole(LARGEST_METADATA));
+                let whole = place.read(file, Extent::Whole(LARGEST_METADATA));
                 return Known(whole.map_or(content.bytes, |whole| whole.bytes));
             }
             Err(fault) if fault.standard_absent() || !strict => {}
@@ -72,11 +113,8 @@ fn ends(bytes: &[u8]) -> bool {
 }
 
 /// The first value of a header field.
-pub fn header(info: &Path, field: &str, strict: bool) -> Answer<Option<String>> {
-    if !strict && let Some(value) = early_header(info, field) {
-        return Known(Some(value));
-    }
-    let Known(bytes) = header_bytes(info, strict) else {
+pub fn header(place: Place<'_>, field: &str, strict: bool) -> Answer<Option<String>> {
+    let Known(bytes) = header_bytes(place, strict) else {
         return Odd;
     };
     match metadata::first(&bytes, field, strict) {
@@ -86,25 +124,9 @@ pub fn header(info: &Path, field: &str, strict: bool) -> Answer<Option<String>> 
     }
 }
 
-/// A field that stands among the first ones of METADATA, as name and version do.
-fn early_header(info: &Path, field: &str) -> Option<String> {
-    let path = info.join("METADATA");
-    let content = Folder::here().read(path.as_os_str(), Extent::Head(EARLY)).ok()?;
-    let mut bytes = content.bytes.as_slice();
-    if bytes.len() == EARLY {
-        // the last line may go on, or be continued by the next
-        let cut = memchr::memrchr(b'\n', bytes)?;
-        bytes = &bytes[..=memchr::memrchr(b'\n', &bytes[..cut])?];
-    }
-    match metadata::first(bytes, field, false) {
-        First::Found(value) if !value.contains('\n') => Some(value.into_owned()),
-        _ => None,
-    }
-}
-
 /// All header fields in order, without the Description that the standard makes of the body.
 pub fn headers(info: &Path, strict: bool) -> Answer<Vec<(String, String)>> {
-    let Known(bytes) = header_bytes(info, strict) else {
+    let Known(bytes) = header_bytes(Place::at(info), strict) else {
         return Odd;
     };
     match metadata::parse(&bytes, strict) {
@@ -126,7 +148,7 @@ pub type RecordRow = (String, Option<String>, Option<u64>);
 ///
 /// With `exists`, only those whose file exists below `root`.
 pub fn record(info: &Path, root: &OsStr, exists: bool) -> Answer<Option<Vec<RecordRow>>> {
-    let text = match text(info, "RECORD", true) {
+    let text = match text(Place::at(info), "RECORD", true) {
         Known(Some(text)) => text,
         Known(None) => return Known(None),
         Odd => return Odd,
@@ -153,7 +175,7 @@ pub fn record(info: &Path, root: &OsStr, exists: bool) -> Answer<Option<Vec<Reco
 ///
 /// `None` without a RECORD that can be read. Malformed rows are passed over; a byte that is not UTF-8 becomes U+FFFD.
 pub fn files(info: &Path, root: &OsStr) -> (Option<Vec<RecordRow>>, Vec<Diagnostic>) {
-    let Known(Some(text)) = text(info, "RECORD", false) else {
+    let Known(Some(text)) = text(Place::at(info), "RECORD", false) else {
         return (None, Vec::new());
     };
     let (rows, faults) = record::rows_mended(&text);
@@ -191,10 +213,11 @@ pub struct TopLevel {
     pub names: Vec<Option<String>>,
 }
 
-/// The import names of one distribution, by the rules of one Python generation.
-pub fn top_level(info: &Path, root: &OsStr, rules: Rules<'_>) -> Answer<TopLevel> {
+/// The import names of one distribution, by the rules of one Python generation; its files are looked for below
+/// `root` (`None`: a folder that cannot be opened).
+pub fn top_level(place: Place<'_>, root: Option<&Folder>, rules: Rules<'_>) -> Answer<TopLevel> {
     let strict = !rules.mended;
-    match text(info, "top_level.txt", strict) {
+    match text(place, "top_level.txt", strict) {
         Known(Some(text)) => {
             let names: Vec<_> = record::top_level_txt(&text)
                 .into_iter()
@@ -207,10 +230,10 @@ pub fn top_level(info: &Path, root: &OsStr, rules: Rules<'_>) -> Answer<TopLevel
         Known(None) => {}
         Odd => return Odd,
     }
-    let text = match text(info, "RECORD", strict) {
+    let text = match text(place, "RECORD", strict) {
         Known(Some(text)) => text,
         // the older lists are rare: theirs is the interpreter's own reading
-        Known(None) if has_older_list(info) => return Odd,
+        Known(None) if has_older_list(place) => return Odd,
         Known(None) => {
             return Known(TopLevel {
                 declared: false,
@@ -219,10 +242,10 @@ pub fn top_level(info: &Path, root: &OsStr, rules: Rules<'_>) -> Answer<TopLevel
         }
         Odd => return Odd,
     };
-    let mut there = Existence::below(root);
     let mut uncertain = false;
     let names = record::top_level(&text, rules, |path| {
-        there.of(path).unwrap_or_else(|| {
+        let stamp = root.map(|root| root.stamp_of(OsStr::new(path)));
+        stamp.and_then(exists).unwrap_or_else(|| {
             uncertain = true;
             false
         })
@@ -233,16 +256,15 @@ pub fn top_level(info: &Path, root: &OsStr, rules: Rules<'_>) -> Answer<TopLevel
     }
 }
 
-fn has_older_list(info: &Path) -> bool {
-    let here = Folder::here();
+fn has_older_list(place: Place<'_>) -> bool {
     ["installed-files.txt", "SOURCES.txt"]
         .iter()
-        .any(|file| !matches!(here.stamp_of(info.join(file).as_os_str()), Err(Fault::Absent)))
+        .any(|file| !matches!(place.stamp_of(file), Err(Fault::Absent)))
 }
 
 /// A text file of the metadata folder; `None` if there is none or it is empty.
-fn text(info: &Path, file: &str, strict: bool) -> Answer<Option<String>> {
-    match Folder::here().read(info.join(file).as_os_str(), Extent::Whole(LARGEST_RECORD)) {
+fn text(place: Place<'_>, file: &str, strict: bool) -> Answer<Option<String>> {
+    match place.read(file, Extent::Whole(LARGEST_RECORD)) {
         Ok(content) if content.bytes.is_empty() => Known(None),
         Ok(content) => match String::from_utf8(content.bytes) {
             Ok(text) => Known(Some(text)),
@@ -257,7 +279,7 @@ fn text(info: &Path, file: &str, strict: bool) -> Answer<Option<String>> {
 /// Entry points of one metadata folder in file order, as the standard reads them.
 pub fn entry_points(info: &Path) -> Answer<Vec<(String, String, String)>> {
     let extent = Extent::Whole(crate::entry_point_files::LARGEST);
-    match Folder::here().read(info.join("entry_points.txt").as_os_str(), extent) {
+    match Place::at(info).read("entry_points.txt", extent) {
         Ok(content) => match crate::entry_points::Parsed::from_bytes(content.bytes) {
             Ok(parsed) if parsed.standard() => Known(
                 parsed
@@ -274,7 +296,7 @@ pub fn entry_points(info: &Path) -> Answer<Vec<(String, String, String)>> {
 
 /// Whole metadata as the email parser would split it: fields before the standard's dedent, and the body.
 pub fn message(info: &Path) -> Answer<(Vec<(String, String)>, String)> {
-    let Known(bytes) = header_bytes(info, true) else {
+    let Known(bytes) = header_bytes(Place::at(info), true) else {
         return Odd;
     };
     if bytes.is_empty() {
@@ -324,12 +346,17 @@ impl Existence {
             }
             _ => root.stamp_of(OsStr::new(path)),
         };
-        match stamp {
-            Ok(_) => Some(true),
-            Err(Fault::Absent) => Some(false),
-            Err(Fault::Other(code)) if code == ELOOP => Some(false),
-            Err(_) => None,
-        }
+        exists(stamp)
+    }
+}
+
+/// Whether there is such a file, by `Path.exists`; `None`: it would raise.
+fn exists(stamp: Result<Stamp, Fault>) -> Option<bool> {
+    match stamp {
+        Ok(_) => Some(true),
+        Err(Fault::Absent) => Some(false),
+        Err(Fault::Other(code)) if code == ELOOP => Some(false),
+        Err(_) => None,
     }
 }
 
@@ -361,14 +388,14 @@ mod tests {
             ("pkg-1.dist-info/METADATA", b""),
             ("pkg-1.dist-info/PKG-INFO", b"Name: x\n"),
         ]);
-        assert_eq!(header(&info, "name", true), Known(Some("x".into())));
+        assert_eq!(header(Place::at(&info), "name", true), Known(Some("x".into())));
     }
 
     #[test]
     fn a_bad_byte_in_the_body_is_odd_when_strict_and_no_matter_when_mended() {
         let (_root, info) = info(&[("pkg-1.dist-info/METADATA", b"Name: x\nVersion: 2\n\nJos\xe9\n")]);
-        assert_eq!(header(&info, "Version", true), Odd);
-        assert_eq!(header(&info, "Version", false), Known(Some("2".into())));
+        assert_eq!(header(Place::at(&info), "Version", true), Odd);
+        assert_eq!(header(Place::at(&info), "Version", false), Known(Some("2".into())));
     }
 
     #[test]
@@ -379,7 +406,7 @@ mod tests {
         }
         text.extend_from_slice(b"Version: 7\n\nbody\n");
         let (_root, info) = info(&[("pkg-1.dist-info/METADATA", &text)]);
-        assert_eq!(header(&info, "Version", false), Known(Some("7".into())));
+        assert_eq!(header(Place::at(&info), "Version", false), Known(Some("7".into())));
     }
 
     #[test]
@@ -413,6 +440,7 @@ mod tests {
             suffixes: &[".py"],
             mended: false,
         };
-        assert_eq!(top_level(&info, root.path().as_os_str(), rules), Odd);
+        let folder = Folder::open(root.path().as_os_str()).unwrap();
+        assert_eq!(top_level(Place::at(&info), Some(&folder), rules), Odd);
     }
 }

@@ -72,7 +72,8 @@ fn folder(inventory: &Inventory, row: &Row, out: &mut Vec<Diagnostic>) {
 fn entry_points(inventory: &Inventory, row: &Row, out: &mut Vec<Diagnostic>) {
     let info = inventory.info(row);
     let path = || -> PathBuf { join(&inventory.entries[row.entry].0, &file_of(info)) };
-    match &inventory.points(row).points {
+    let Some(file) = inventory.points(row) else { return };
+    match &file.points {
         Points::Absent => {}
         Points::Parsed(parsed) => {
             let mut faults = parsed.faults().to_vec();

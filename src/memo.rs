@@ -31,6 +31,7 @@ struct Known {
 struct Memo {
     folders: HashMap<OsString, Known>,
     inventory: Option<Arc<Inventory>>,
+    survey: Option<Arc<Inventory>>,
 }
 
 /// Scans a path and remembers what it read.
@@ -104,6 +105,7 @@ impl Scanner {
         let mut next = Memo {
             folders: memo.folders.clone(),
             inventory: Some(Arc::clone(&inventory)),
+            survey: None,
         };
         next.learn(inventory.entries.iter().filter_map(|(path, scanned)| match scanned {
             Scanned::Folder(scan) => {
@@ -156,6 +158,36 @@ impl Scanner {
             next.learn(news.into_iter());
             self.remember(next);
         }
+    }
+
+    /// As [`Scanner::scan`], but without reading any `entry_points.txt`.
+    pub fn survey(&self, paths: &[OsString]) -> Arc<Inventory> {
+        let mut entries = Vec::with_capacity(paths.len());
+        self.list(paths, |_, path, listed| {
+            let scanned = match listed {
+                Listed::Folder(listing) => Scanned::Folder(Arc::new(FolderScan {
+                    listing,
+                    points: Vec::new(),
+                })),
+                Listed::Deferred(deferral) => Scanned::Deferred(deferral),
+                Listed::Missing => Scanned::Missing,
+                Listed::Unreadable(fault) => Scanned::Unreadable(fault),
+            };
+            entries.push((path.to_owned(), scanned));
+            true
+        });
+        let memo = self.recall();
+        let known = [&memo.survey, &memo.inventory].into_iter().flatten();
+        for before in known {
+            if before.lists_the_same(&entries) && before.choice_stands() {
+                return Arc::clone(before);
+            }
+        }
+        let survey = Arc::new(Inventory::resolve(entries));
+        let mut next = Memo::clone(&memo);
+        next.survey = Some(Arc::clone(&survey));
+        self.remember(next);
+        survey
     }
 
     /// The metadata folders of one distribution, the one that counts first, and the numbers of the path entries

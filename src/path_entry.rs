@@ -50,10 +50,11 @@ impl PathEntry {
                 Ok(stamp) => Self::Directory(folder, stamp),
                 Err(fault) => Self::Unreadable(fault),
             },
-            Err(Fault::Absent) => match files::stamp(path.as_ref()) {
+            Err(Fault::NotFolder) => match files::stamp(path.as_ref()) {
                 Ok(Stamp { kind: Kind::File, .. }) => Self::Deferred(Deferral::Archive),
                 _ => Self::Missing,
             },
+            Err(Fault::Absent) => Self::Missing,
             Err(fault) => Self::Unreadable(fault),
         }
     }

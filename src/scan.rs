@@ -35,7 +35,7 @@ pub struct Listing {
 pub struct FolderScan {
     /// What is in it.
     pub listing: Arc<Listing>,
-    /// For each of `listing.infos`, its `entry_points.txt`.
+    /// For each of `listing.infos`, its `entry_points.txt`; empty in a survey, which reads none.
     pub points: Vec<Arc<PointsFile>>,
 }
 
@@ -148,10 +148,10 @@ impl Inventory {
             inventory.choose();
         }
         inventory.damaged = (inventory.rows.iter())
-            .filter(|row| match &inventory.points(row).points {
-                Points::Absent => false,
-                Points::Parsed(parsed) => !parsed.faults().is_empty(),
-                Points::NotUtf8 { .. } | Points::Unread(_) => true,
+            .filter(|row| match inventory.points(row).map(|file| &file.points) {
+                None | Some(Points::Absent) => false,
+                Some(Points::Parsed(parsed)) => !parsed.faults().is_empty(),
+                Some(Points::NotUtf8 { .. } | Points::Unread(_)) => true,
             })
             .filter(|row| row.state != State::Ignored)
             .count();
@@ -286,6 +286,16 @@ impl Inventory {
         (weight, tie)
     }
 
+    /// Whether another look at the same path found the same listings.
+    pub fn lists_the_same(&self, entries: &[(OsString, Scanned)]) -> bool {
+        let same = |one: &Scanned, two: &Scanned| match (one, two) {
+            (Scanned::Folder(one), Scanned::Folder(two)) => Arc::ptr_eq(&one.listing, &two.listing),
+            _ => one.same(two),
+        };
+        self.entries.len() == entries.len()
+            && (self.entries.iter().zip(entries)).all(|(one, two)| one.0 == two.0 && same(&one.1, &two.1))
+    }
+
     /// Whether the choice between copies still stands.
     pub fn choice_stands(&self) -> bool {
         self.ties.iter().all(|tie| {
@@ -301,9 +311,9 @@ impl Inventory {
         &self.scan(row).listing.infos[row.info]
     }
 
-    /// The `entry_points.txt` of a row.
-    pub fn points(&self, row: &Row) -> &PointsFile {
-        &self.scan(row).points[row.info]
+    /// The `entry_points.txt` of a row, unless this is a survey.
+    pub fn points(&self, row: &Row) -> Option<&PointsFile> {
+        self.scan(row).points.get(row.info).map(|file| &**file)
     }
 
     /// The metadata folder's full path: the `sys.path` string and the child's name.
@@ -329,7 +339,7 @@ impl Inventory {
     ) {
         for (number, row) in self.rows.iter().enumerate() {
             let counts = row.state == State::Live || (all && row.state != State::Ignored);
-            let Some(parsed) = self.points(row).parsed().filter(|_| counts) else {
+            let Some(parsed) = self.points(row).and_then(PointsFile::parsed).filter(|_| counts) else {
                 continue;
             };
             let mut take = |entry: EntryPoint<'a>| {

@@ -27,12 +27,15 @@ impl Folder {
     /// Opens a folder; `""` is the current one, as everywhere on `sys.path`.
     ///
     /// # Errors
-    /// The [`Fault`]; a file in place of a folder is [`Fault::Absent`].
+    /// The [`Fault`]; a file in place of a folder is [`Fault::NotFolder`].
     pub fn open(path: &OsStr) -> Result<Self, Fault> {
         let path = if path.is_empty() { OsStr::new(".") } else { path };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let handle = with_path(path, |path| fs::openat(CWD, path, flags, Mode::empty()))?;
-        Ok(Self { handle: Some(handle) })
+        match with_path(path, |path| fs::openat(CWD, path, flags, Mode::empty())) {
+            Ok(handle) => Ok(Self { handle: Some(handle) }),
+            Err(Errno::NOTDIR) => Err(Fault::NotFolder),
+            Err(error) => Err(fault(error)),
+        }
     }
 
     /// Opens a folder below this one, links followed.
@@ -41,7 +44,7 @@ impl Folder {
     /// The [`Fault`].
     pub fn open_below(&self, name: &OsStr) -> Result<Self, Fault> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let handle = with_path(name, |path| fs::openat(self.fd(), path, flags, Mode::empty()))?;
+        let handle = with_path(name, |path| fs::openat(self.fd(), path, flags, Mode::empty())).map_err(fault)?;
         Ok(Self { handle: Some(handle) })
     }
 
@@ -88,7 +91,9 @@ impl Folder {
     /// # Errors
     /// The [`Fault`].
     pub fn stamp_of(&self, name: &OsStr) -> Result<Stamp, Fault> {
-        with_path(name, |path| fs::statat(self.fd(), path, AtFlags::empty())).map(|stat| stamp_from(&stat))
+        with_path(name, |path| fs::statat(self.fd(), path, AtFlags::empty()))
+            .map(|stat| stamp_from(&stat))
+            .map_err(fault)
     }
 
     /// [`Folder::stamp_of`] without the conversion of the name: the hot call of a repeated scan.
@@ -106,7 +111,7 @@ impl Folder {
     /// # Errors
     /// The [`Fault`].
     pub fn read(&self, name: &OsStr, extent: Extent) -> Result<Content, Fault> {
-        let handle = with_path(name, |path| self.open_file(path))?;
+        let handle = with_path(name, |path| self.open_file(path)).map_err(fault)?;
         read_open(&handle, extent)
     }
 
@@ -173,17 +178,17 @@ fn read_open(handle: &OwnedFd, extent: Extent) -> Result<Content, Fault> {
     Ok(Content { stamp, bytes })
 }
 
-fn with_path<T>(path: &OsStr, call: impl FnOnce(&CStr) -> rustix::io::Result<T>) -> Result<T, Fault> {
+fn with_path<T>(path: &OsStr, call: impl FnOnce(&CStr) -> rustix::io::Result<T>) -> rustix::io::Result<T> {
     let bytes = path.as_bytes();
     let mut stack = [0_u8; STACK_PATH];
     if let Some(room) = stack.get_mut(..bytes.len()).filter(|_| bytes.len() < STACK_PATH) {
         room.copy_from_slice(bytes);
         // a name with NUL in it exists nowhere
-        let path = CStr::from_bytes_with_nul(&stack[..=bytes.len()]).map_err(|_| Fault::Absent)?;
-        return call(path).map_err(fault);
+        let path = CStr::from_bytes_with_nul(&stack[..=bytes.len()]).map_err(|_| Errno::NOENT)?;
+        return call(path);
     }
-    let path = std::ffi::CString::new(bytes).map_err(|_| Fault::Absent)?;
-    call(&path).map_err(fault)
+    let path = std::ffi::CString::new(bytes).map_err(|_| Errno::NOENT)?;
+    call(&path)
 }
 
 fn fault(error: Errno) -> Fault {

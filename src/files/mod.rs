@@ -77,6 +77,8 @@ pub enum Fault {
     Denied,
     /// It is a folder.
     Folder,
+    /// It is not a folder, nor is there one on the way to it; given by [`Folder::open`] alone.
+    NotFolder,
     /// It is a pipe, a socket or a device, which is never read.
     Special,
     /// It is larger than the limit; its size in bytes.
@@ -93,6 +95,7 @@ impl Fault {
             Self::Absent => "it does not exist".into(),
             Self::Denied => "permission denied".into(),
             Self::Folder => "it is a folder".into(),
+            Self::NotFolder => "it is not a folder".into(),
             Self::Special => "it is a pipe, a socket or a device".into(),
             Self::TooLarge(size) => format!("it has {size} bytes"),
             Self::Other(code) => std::io::Error::from_raw_os_error(*code).to_string(),

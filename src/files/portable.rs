@@ -20,10 +20,11 @@ impl Folder {
     /// The [`Fault`].
     pub fn open(path: &OsStr) -> Result<Self, Fault> {
         let path = PathBuf::from(if path.is_empty() { OsStr::new(".") } else { path });
-        if std::fs::metadata(&path).map_err(|error| fault(&error))?.is_dir() {
-            Ok(Self { path })
-        } else {
-            Err(Fault::Absent)
+        match std::fs::metadata(&path) {
+            Ok(found) if found.is_dir() => Ok(Self { path }),
+            Ok(_) => Err(Fault::NotFolder),
+            Err(error) if error.kind() == ErrorKind::NotADirectory => Err(Fault::NotFolder),
+            Err(error) => Err(fault(&error)),
         }
     }
 

@@ -7,7 +7,8 @@ use pyo3::prelude::*;
 
 use super::answer;
 use super::records::Diagnostic;
-use crate::distribution::{self, Answer};
+use crate::distribution::{self, Answer, Place};
+use crate::files::Folder;
 use crate::name::NormalizedName;
 use crate::record::Rules;
 
@@ -15,7 +16,7 @@ use crate::record::Rules;
 #[pyfunction]
 #[pyo3(signature = (info, field, *, strict))]
 pub fn read_header(py: Python<'_>, info: PathBuf, field: &str, strict: bool) -> PyResult<Py<PyAny>> {
-    answer(py, py.detach(|| distribution::header(&info, field, strict)))
+    answer(py, py.detach(|| distribution::header(Place::at(&info), field, strict)))
 }
 
 /// All header fields in order, without the Description made of the body; NotImplemented if odd.
@@ -77,7 +78,8 @@ pub fn top_level(
             suffixes: &suffixes,
             mended: !strict,
         };
-        match distribution::top_level(&info, &root, rules) {
+        let root = Folder::open(&root).ok();
+        match distribution::top_level(Place::at(&info), root.as_ref(), rules) {
             Answer::Known(top) => Answer::Known((top.declared, top.names)),
             Answer::Odd => Answer::Odd,
         }

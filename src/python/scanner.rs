@@ -8,9 +8,10 @@ use pyo3::types::{PyList, PyString, PyTuple};
 
 use super::records::{Diagnostic, DistributionRow};
 use super::{answer, odd};
-use crate::distribution::{self, Answer};
+use crate::distribution::{Answer, Place};
+use crate::heads::Heads;
 use crate::scan::{self, Scanned, State, join};
-use crate::{findings, memo, standard};
+use crate::{findings, memo, packages, standard};
 
 /// A memo of one process: scans paths and reuses what it has read where a file's stamp proves it unchanged.
 ///
@@ -19,6 +20,8 @@ use crate::{findings, memo, standard};
 #[derive(Default)]
 pub struct Scanner {
     memo: memo::Scanner,
+    heads: Heads,
+    strict_heads: Heads,
 }
 
 #[pymethods]
@@ -52,7 +55,8 @@ impl Scanner {
         let found = py.detach(|| {
             let (found, deferred) = self.memo.find(&paths, name);
             let (entry, folder) = found.first().filter(|_| deferred.is_empty())?;
-            Some(distribution::header(&join(&paths[*entry], folder), field, false))
+            let info = join(&paths[*entry], folder);
+            Some(self.heads.header(Place::at(&info), info.as_os_str(), field, false))
         });
         match found {
             Some(found) => answer(py, found),
@@ -60,9 +64,67 @@ impl Scanner {
         }
     }
 
+    /// `read_header` of one metadata folder, with name and version from memory where METADATA is the same.
+    fn header_of(&self, py: Python<'_>, info: OsString, field: &str, strict: bool) -> PyResult<Py<PyAny>> {
+        let heads = if strict { &self.strict_heads } else { &self.heads };
+        answer(
+            py,
+            py.detach(|| heads.header(Place::at(info.as_ref()), &info, field, strict)),
+        )
+    }
+
+    /// All of a path for `packages_distributions`, mended: (import names, name of the distribution) of each that
+    /// provides any, or (None, metadata folder) where only the interpreter's own reading can tell.
+    ///
+    /// None: an entry of the path was left to the interpreter. `generation` and `suffixes` as for `top_level`.
+    #[pyo3(signature = (paths, *, generation, suffixes))]
+    fn packages(
+        &self,
+        py: Python<'_>,
+        paths: Vec<OsString>,
+        generation: u8,
+        suffixes: Vec<String>,
+    ) -> Option<Vec<(Option<Vec<String>>, OsString)>> {
+        py.detach(|| packages::mended(&self.memo, &self.heads, &paths, generation, &suffixes))
+    }
+
+    /// The metadata children of one path entry, strict: (child, (declared, names), name of the distribution), either
+    /// of the latter NotImplemented where it is odd, the name None without import names.
+    #[pyo3(signature = (path, *, generation, suffixes))]
+    fn strict_packages<'py>(
+        &self,
+        py: Python<'py>,
+        path: OsString,
+        generation: u8,
+        suffixes: Vec<String>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let found = py.detach(|| packages::strict(&self.memo, &self.strict_heads, &path, generation, &suffixes));
+        let Some(found) = found else {
+            return Ok(odd(py).into_bound(py));
+        };
+        let out = PyList::empty(py);
+        for (child, top, name) in found {
+            let top = match top {
+                Answer::Known(top) => Answer::Known((top.declared, top.names)),
+                Answer::Odd => Answer::Odd,
+            };
+            out.append((child, answer(py, top)?, answer(py, name)?))?;
+        }
+        Ok(out.into_any())
+    }
+
+    /// The metadata folders of a path, in our own (mended) order; no entry point is read.
+    fn survey(&self, py: Python<'_>, paths: Vec<OsString>) -> Inventory {
+        Inventory {
+            found: py.detach(|| self.memo.survey(&paths)),
+        }
+    }
+
     /// Forgets everything. Never needed for right answers.
     fn clear(&self) {
         self.memo.clear();
+        self.heads.clear();
+        self.strict_heads.clear();
     }
 
     /// Names of the metadata children of one path entry in the standard's order, of one project only if named.
@@ -84,7 +146,11 @@ impl Scanner {
     /// `strict_find` and `read_header(strict=True)` in one; None for a missing field or distribution.
     fn strict_header(&self, py: Python<'_>, paths: Vec<OsString>, name: &str, field: &str) -> PyResult<Py<PyAny>> {
         let found = py.detach(|| match standard::find(&self.memo, &paths, name) {
-            standard::Found::At(entry, child) => distribution::header(&join(&paths[entry], &child), field, true),
+            standard::Found::At(entry, child) => {
+                let info = join(&paths[entry], &child);
+                self.strict_heads
+                    .header(Place::at(&info), info.as_os_str(), field, true)
+            }
             standard::Found::Nowhere => Answer::Known(None),
             standard::Found::Odd => Answer::Odd,
         });

@@ -6,6 +6,8 @@ import os.path
 
 from vplug_rs import _core
 
+from ._target import SCANNER
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,12 +69,12 @@ def header(field: str) -> Callable[[Target, Callable[..., Any]], Callable[..., A
     """
 
     def factory(target: Target, genuine: Callable[..., Any]) -> Callable[..., Any]:
-        folder, read = target.folder("header"), _core.read_header
+        folder, read = target.folder("header"), SCANNER.header_of
 
         def replacement(self: Any) -> Any:
             path = folder(self)
             if path is not None:
-                value = read(path, field, strict=True)
+                value = read(path, field, True)
                 if type(value) is str and "\n" not in value:
                     return value
             return genuine(self)

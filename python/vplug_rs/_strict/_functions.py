@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from importlib.machinery import all_suffixes
 
-from vplug_rs import _core
-
 from ._guards import search_path
 from ._listing import path_of
 from ._shapes import names_in
@@ -13,7 +11,7 @@ from ._target import SCANNER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from typing import Any
 
     from ._target import Target
@@ -90,7 +88,8 @@ def version(target: Target, genuine: Callable[..., Any]) -> Callable[..., Any]:
 def packages_distributions(target: Target, genuine: Callable[..., Any]) -> Callable[..., Any]:
     """Replaces `packages_distributions()`: equal mapping in equal order."""
     intact = target.check("files", "folder", "listing", "discovery", "header", "record", "inferred")
-    alone, packages_of = target.alone, _packages_reader(target)
+    alone, generation = target.alone, _generation(target.space)
+    packages_of = _packages_reader(target, generation)
 
     def replacement() -> Any:
         path = search_path() if intact() and alone() else None
@@ -99,15 +98,13 @@ def packages_distributions(target: Target, genuine: Callable[..., Any]) -> Calla
         mapping: dict[str, list[str]] = {}
         suffixes = all_suffixes()
         for root in path:
-            children = SCANNER.strict_list(root, None)
-            if children is NotImplemented:
+            found = SCANNER.strict_packages(root, generation=generation, suffixes=suffixes)
+            if found is NotImplemented:
                 return genuine()
-            for child in children:
-                info = f"{root}/{child}" if root else child
-                packages = list(packages_of(info, root, child, suffixes))
+            for child, top, name in found:
+                packages = packages_of(root, child, top)
                 if not packages:
                     continue  # nobody asks for the name then
-                name = _core.read_header(info, "Name", strict=True)
                 if type(name) is not str or "\n" in name:
                     return genuine()  # a missing name warns at a certain line: from the start, then
                 for package in packages:
@@ -117,29 +114,25 @@ def packages_distributions(target: Target, genuine: Callable[..., Any]) -> Calla
     return replacement
 
 
-def _packages_reader(target: Target) -> Callable[[str, str, str, list[str]], Iterable[str]]:
+def _packages_reader(target: Target, generation: int) -> Callable[[str, str, Any], list[str]]:
     """The import names of one distribution.
 
     Their order is that of the interpreter's set of strings, so the set is filled here, in the genuine order of first
     occurrence.
     """
     make_distribution, space = target.distribution, target.space
-    generation = _generation(space)
 
-    def packages_of(info: str, root: str, child: str, suffixes: list[str]) -> Iterable[str]:
-        found = _core.top_level(info, root or ".", generation=generation, suffixes=suffixes, strict=True)
-        if found is NotImplemented:
+    def packages_of(root: str, child: str, top: Any) -> list[str]:
+        if top is NotImplemented:
             distribution = make_distribution(path_of(root, child))
-            declared: list[str] = space["_top_level_declared"](distribution)
-            inferred: Iterable[str] = declared or space["_top_level_inferred"](distribution)
-            return inferred
+            return list(space["_top_level_declared"](distribution) or space["_top_level_inferred"](distribution))
         names: list[Any]
-        is_declared, names = found
+        is_declared, names = top
         if is_declared:
             return names
         unordered = set(names)
         if generation == _NAMES_ONLY:
-            return unordered
+            return list(unordered)
         return [name for name in unordered if name is not None and "." not in name]
 
     return packages_of

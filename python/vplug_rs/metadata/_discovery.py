@@ -77,7 +77,7 @@ def _on_path(name: "str | None", path: "Any") -> "Iterator[Any]":
             )
         )
         return
-    inventory = _leg.scan(entries)
+    inventory = _leg.SCANNER.survey(entries)
     left = {number for number, _, _ in inventory.deferred}
     for number, entry in enumerate(entries):
         if number in left:
@@ -108,7 +108,7 @@ def _deferred(entry: str, name: "str | None") -> "Iterator[Any]":
 
 def unique(distributions: "Iterator[Any]", path: "list[str]") -> "Iterator[Any]":
     """The first of each project; of several copies on the path the one that counts."""
-    live = {info for info, _ in _leg.scan(path).folders(all=False)} if _leg.is_real() else None
+    live = {info for info, _ in _leg.SCANNER.survey(path).folders(all=False)} if _leg.is_real() else None
     seen = set()
     for found in distributions:
         info = getattr(found, "_info", None)

@@ -6,6 +6,7 @@ import sys
 from abc import abstractmethod
 
 from vplug_rs import _core
+from vplug_rs.metadata import _leg
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 # larger files are no metadata, and reading one would fill the memory; bytes
 LARGEST_TEXT = 16 * 1024 * 1024
 LARGEST_RECORD = 64 * 1024 * 1024
+
+
+_header_of = _leg.SCANNER.header_of
 
 
 class Distribution:
@@ -243,7 +247,7 @@ class PathDistribution(Distribution):
         if self._info is None:
             value: str | None = super().metadata[field]
             return value
-        found: str | None = _core.read_header(self._info, field, strict=False)
+        found: str | None = _header_of(self._info, field, False)
         if found is None:
             if self._explain_absence("METADATA", "PKG-INFO", ""):
                 self._note("", "missing", "it has neither METADATA nor PKG-INFO")

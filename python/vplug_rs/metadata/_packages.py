@@ -22,10 +22,15 @@ def packages_distributions() -> "dict[str, list[str]]":
     mapping: dict[str, list[str]] = {}
     suffixes = all_suffixes()
     if _leg.is_plain():
-        inventory = _leg.scan(sys.path)
-        if not inventory.has_deferred:
-            for info, key in inventory.folders():
-                _add(mapping, info, key, suffixes)
+        path = _leg.strings(sys.path)
+        found = _leg.SCANNER.packages(path, generation=_GENERATION, suffixes=suffixes)
+        if found is not None:
+            for packages, name in found:
+                if packages is None:
+                    _add_foreign(mapping, PathDistribution(name))
+                    continue
+                for package in packages:
+                    mapping.setdefault(package, []).append(name)
             return mapping
     for distribution in _discovery.discover(None, {}):
         if type(distribution) is PathDistribution and distribution._info is not None:
@@ -45,7 +50,7 @@ def _add(mapping: "dict[str, list[str]]", info: str, key: str, suffixes: "list[s
     packages = names if declared else _inferred(set(names))
     if packages:
         # metadata without a name is filed under its folder's
-        name = _core.read_header(info, "Name", strict=False) or key
+        name = _leg.SCANNER.header_of(info, "Name", False) or key
         for package in packages:
             mapping.setdefault(package, []).append(name)
 
