@@ -27,7 +27,7 @@ fn files(inventory: &Inventory) -> usize {
     inventory
         .rows
         .iter()
-        .filter(|row| inventory.points(row).parsed().is_some())
+        .filter(|row| inventory.points(row).is_some_and(|file| file.parsed().is_some()))
         .count()
 }
 

@@ -146,8 +146,8 @@ pub type RecordRow = (String, Option<String>, Option<u64>);
 
 /// The rows of RECORD as the standard reads them; `None` if there is no RECORD or it is empty.
 ///
-/// With `exists`, only those whose file exists below `root`.
-pub fn record(info: &Path, root: &OsStr, exists: bool) -> Answer<Option<Vec<RecordRow>>> {
+/// With `existing`, only those whose file exists below `root`.
+pub fn record(info: &Path, root: &OsStr, existing: bool) -> Answer<Option<Vec<RecordRow>>> {
     let text = match text(Place::at(info), "RECORD", true) {
         Known(Some(text)) => text,
         Known(None) => return Known(None),
@@ -156,11 +156,11 @@ pub fn record(info: &Path, root: &OsStr, exists: bool) -> Answer<Option<Vec<Reco
     let Some(rows) = record::rows(&text) else {
         return Odd;
     };
-    let mut there = Existence::below(root);
+    let root = Folder::open(root).ok();
     let mut out = Vec::with_capacity(rows.len());
     for row in rows {
-        if exists {
-            match there.of(&record::pure_path(&row.path)) {
+        if existing {
+            match exists(root.as_ref(), &record::pure_path(&row.path)) {
                 Some(true) => {}
                 Some(false) => continue,
                 None => return Odd,
@@ -179,11 +179,11 @@ pub fn files(info: &Path, root: &OsStr) -> (Option<Vec<RecordRow>>, Vec<Diagnost
         return (None, Vec::new());
     };
     let (rows, faults) = record::rows_mended(&text);
-    let mut there = Existence::below(root);
+    let root = Folder::open(root).ok();
     let mut out = Vec::with_capacity(rows.len());
     for row in rows {
         let path = record::pure_path(&row.path);
-        if there.of(&path) != Some(false) {
+        if exists(root.as_ref(), &path) != Some(false) {
             out.push((path.into_owned(), row.hash.map(Cow::into_owned), row.size));
         }
     }
@@ -244,8 +244,7 @@ pub fn top_level(place: Place<'_>, root: Option<&Folder>, rules: Rules<'_>) -> A
     };
     let mut uncertain = false;
     let names = record::top_level(&text, rules, |path| {
-        let stamp = root.map(|root| root.stamp_of(OsStr::new(path)));
-        stamp.and_then(exists).unwrap_or_else(|| {
+        exists(root, path).unwrap_or_else(|| {
             uncertain = true;
             false
         })
@@ -314,46 +313,10 @@ pub fn message(info: &Path) -> Answer<(Vec<(String, String)>, String)> {
     }
 }
 
-/// Whether files exist below one folder. The folder of the last question stays open: rows come sorted by folder.
-struct Existence {
-    root: Option<Folder>,
-    parent: String,
-    within: Option<Folder>,
-}
-
-impl Existence {
-    fn below(root: &OsStr) -> Self {
-        Self {
-            root: Folder::open(root).ok(),
-            parent: String::new(),
-            within: None,
-        }
-    }
-
-    /// `None`: the question failed in a way that the standard would raise.
-    fn of(&mut self, path: &str) -> Option<bool> {
-        let root = self.root.as_ref()?;
-        let stamp = match path.rsplit_once('/') {
-            Some((parent, name)) if !path.starts_with('/') => {
-                if self.within.is_none() || self.parent != parent {
-                    parent.clone_into(&mut self.parent);
-                    self.within = root.open_below(OsStr::new(parent)).ok();
-                }
-                match &self.within {
-                    Some(folder) => folder.stamp_of(OsStr::new(name)),
-                    None => root.stamp_of(OsStr::new(path)),
-                }
-            }
-            _ => root.stamp_of(OsStr::new(path)),
-        };
-        exists(stamp)
-    }
-}
-
-/// Whether there is such a file, by `Path.exists`; `None`: it would raise.
-fn exists(stamp: Result<Stamp, Fault>) -> Option<bool> {
-    match stamp {
-        Ok(_) => Some(true),
+/// Whether there is such a file below a folder, by `Path.exists`; `None`: it would raise.
+fn exists(root: Option<&Folder>, path: &str) -> Option<bool> {
+    match root?.look_for(OsStr::new(path)) {
+        Ok(()) => Some(true),
         Err(Fault::Absent) => Some(false),
         Err(Fault::Other(code)) if code == ELOOP => Some(false),
         Err(_) => None,
@@ -370,7 +333,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    fn info(files: &[(&str, &[u8])]) -> (tempfile::TempDir, std::path::PathBuf) {
+    fn info(files: &[(&str, &[u8])]) -> (tempfile::TempDir, PathBuf) {
         let root = tempfile::tempdir().unwrap();
         let info = root.path().join("pkg-1.dist-info");
         fs::create_dir(&info).unwrap();

@@ -157,39 +157,30 @@ fn read_one(
     let Ok(name) = CStr::from_bytes_with_nul(path) else {
         return Arc::clone(absent);
     };
-    if let Some(previous) = previous {
-        let stamp = folder.stamp_of_c(name);
-        match (&stamp, previous.stamp) {
-            (Err(Fault::Absent), None) => return previous,
-            (Ok(now), Some(before)) if previous.settled && *now == before => return previous,
-            _ => {}
-        }
-    }
-    read_file(folder, name, absent)
-}
-
-fn read_file(folder: &Folder, name: &CStr, absent: &Arc<PointsFile>) -> Arc<PointsFile> {
-    let content = match folder.read_c(name, Extent::Whole(LARGEST)) {
-        Ok(content) => content,
+    // most have no such file, and looking costs less than trying to open it
+    let stamp = match (folder.stamp_of_c(name), previous) {
+        (Err(Fault::Absent), Some(previous)) if matches!(previous.points, Points::Absent) => return previous,
+        (Err(Fault::Absent), _) => return Arc::clone(absent),
+        (Ok(now), Some(previous)) if previous.settled && previous.stamp == Some(now) => return previous,
+        (stamp, _) => stamp,
+    };
+    // the stamp is older than the content, so that no later change can hide behind it
+    let read = stamp.and_then(|stamp| folder.read_stamped(name, stamp, Extent::Whole(LARGEST)));
+    Arc::new(match read {
+        Ok(content) => PointsFile {
+            stamp: Some(content.stamp),
+            settled: content.stamp.settled(files::now_ns()),
+            points: match Parsed::from_bytes(content.bytes) {
+                Ok(parsed) => Points::Parsed(parsed),
+                Err(error) => Points::NotUtf8 { line: error.line },
+            },
+        },
         Err(Fault::Absent) => return Arc::clone(absent),
-        Err(fault) => {
-            let stamp = folder.stamp_of_c(name).ok();
-            return Arc::new(PointsFile {
-                stamp,
-                settled: false,
-                points: Points::Unread(fault),
-            });
-        }
-    };
-    let settled = content.stamp.settled(files::now_ns());
-    let points = match Parsed::from_bytes(content.bytes) {
-        Ok(parsed) => Points::Parsed(parsed),
-        Err(error) => Points::NotUtf8 { line: error.line },
-    };
-    Arc::new(PointsFile {
-        stamp: Some(content.stamp),
-        settled,
-        points,
+        Err(fault) => PointsFile {
+            stamp: None,
+            settled: false,
+            points: Points::Unread(fault),
+        },
     })
 }
 

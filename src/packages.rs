@@ -76,16 +76,27 @@ fn importable(top: TopLevel, generation: u8) -> Vec<String> {
     names.filter(|name| all || !name.contains('.')).collect()
 }
 
-/// Of the metadata children of one path entry, in the interpreter's order: child, names, name of the distribution.
+/// One metadata child, as `importlib.metadata` would read it.
+#[derive(Debug)]
+pub struct Child {
+    /// Its name.
+    pub folder_name: OsString,
+    /// The import names.
+    pub top: Answer<TopLevel>,
+    /// The distribution's name; `None` also where nobody asks, since there are no import names.
+    pub name: Answer<Option<String>>,
+}
+
+/// The metadata children of one path entry, in the interpreter's order.
 ///
-/// Names stand before any filter, since the order of the interpreter's set depends on all of them. `None`: odd.
+/// Import names stand before any filter, since the order of the interpreter's set depends on all of them. `None`: odd.
 pub fn strict(
     scanner: &Scanner,
     heads: &Heads,
     path: &OsString,
     generation: u8,
     suffixes: &[String],
-) -> Option<Vec<(OsString, Answer<TopLevel>, Answer<Option<String>>)>> {
+) -> Option<Vec<Child>> {
     let children = standard::list(scanner, path, None)?;
     let suffixes: Vec<&str> = suffixes.iter().map(String::as_str).collect();
     let rules = Rules {
@@ -104,7 +115,11 @@ pub fn strict(
             Answer::Known(top) if top.names.is_empty() => Answer::Known(None),
             _ => heads.header(place, join(path, &child).as_os_str(), "Name", true),
         };
-        (child, top, name)
+        Child {
+            folder_name: child,
+            top,
+            name,
+        }
     });
     Some(found.collect())
 }

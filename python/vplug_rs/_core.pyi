@@ -3,16 +3,20 @@
 `NotImplemented` (annotated here as `object`) is the answer for "only the interpreter's own machinery can tell".
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, final
 
 __all__ = [
+    "SCANNER",
     "Diagnostic",
     "DistributionRow",
     "Inventory",
     "Scanner",
     "build_info",
     "diagnostic_codes",
+    "is_path_finder",
+    "is_plain",
+    "is_real",
     "normalize",
     "parse_entry_points",
     "parse_reference",
@@ -122,6 +126,11 @@ class Scanner:
     def strict_header(self, paths: Sequence[str], name: str, field: str) -> Any: ...
     def strict_entry_points(self, paths: Sequence[str], group: str | None = None, name: str | None = None) -> Any: ...
 
+SCANNER: Scanner
+
+def is_plain(meta_path: Iterable[Any]) -> bool: ...
+def is_path_finder(finder: Any) -> bool: ...
+def is_real() -> bool: ...
 def read_header(info: str, field: str, *, strict: bool) -> Any: ...
 def read_headers(info: str, *, strict: bool) -> Any: ...
 def read_message(info: str) -> Any: ...

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
-use rustix::fs::{self, AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat};
+use rustix::fs::{self, Access, AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat};
 use rustix::io::Errno;
 
 use super::{Content, Extent, Fault, Kind, Stamp};
@@ -36,16 +36,6 @@ impl Folder {
             Err(Errno::NOTDIR) => Err(Fault::NotFolder),
             Err(error) => Err(fault(error)),
         }
-    }
-
-    /// Opens a folder below this one, links followed.
-    ///
-    /// # Errors
-    /// The [`Fault`].
-    pub fn open_below(&self, name: &OsStr) -> Result<Self, Fault> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let handle = with_path(name, |path| fs::openat(self.fd(), path, flags, Mode::empty())).map_err(fault)?;
-        Ok(Self { handle: Some(handle) })
     }
 
     /// The folder that relative paths start from, not opened.
@@ -96,6 +86,22 @@ impl Folder {
             .map_err(fault)
     }
 
+    /// Whether there is such a file, links followed, as [`Folder::stamp_of`] tells it: cheaper, since nothing is told of it.
+    ///
+    /// # Errors
+    /// The [`Fault`].
+    pub fn look_for(&self, name: &OsStr) -> Result<(), Fault> {
+        // EACCES as `stat` sees it: by the effective user
+        match with_path(name, |path| {
+            fs::accessat(self.fd(), path, Access::EXISTS, AtFlags::EACCESS)
+        }) {
+            Ok(()) => Ok(()),
+            Err(Errno::NOENT) => Err(Fault::Absent),
+            // whatever an old kernel or a sandbox makes of this call
+            Err(_) => self.stamp_of(name).map(drop),
+        }
+    }
+
     /// [`Folder::stamp_of`] without the conversion of the name: the hot call of a repeated scan.
     ///
     /// # Errors
@@ -112,15 +118,22 @@ impl Folder {
     /// The [`Fault`].
     pub fn read(&self, name: &OsStr, extent: Extent) -> Result<Content, Fault> {
         let handle = with_path(name, |path| self.open_file(path)).map_err(fault)?;
-        read_open(&handle, extent)
+        let stamp = stamp_from(&fs::fstat(&handle).map_err(fault)?);
+        match stamp.unreadable() {
+            Some(fault) => Err(fault),
+            None => read_open(&handle, stamp, extent),
+        }
     }
 
-    /// [`Folder::read`] without the conversion of the name: the hot call of a first scan.
+    /// [`Folder::read`] of a file whose stamp was just taken, without another look at it: the hot call of a first scan.
     ///
     /// # Errors
     /// The [`Fault`].
-    pub fn read_c(&self, name: &CStr, extent: Extent) -> Result<Content, Fault> {
-        read_open(&self.open_file(name).map_err(fault)?, extent)
+    pub fn read_stamped(&self, name: &CStr, stamp: Stamp, extent: Extent) -> Result<Content, Fault> {
+        if let Some(fault) = stamp.unreadable() {
+            return Err(fault);
+        }
+        read_open(&self.open_file(name).map_err(fault)?, stamp, extent)
     }
 
     fn open_file(&self, path: &CStr) -> rustix::io::Result<OwnedFd> {
@@ -130,13 +143,7 @@ impl Folder {
     }
 }
 
-fn read_open(handle: &OwnedFd, extent: Extent) -> Result<Content, Fault> {
-    let stamp = stamp_from(&fs::fstat(handle).map_err(fault)?);
-    match stamp.kind {
-        Kind::File => {}
-        Kind::Folder => return Err(Fault::Folder),
-        _ => return Err(Fault::Special),
-    }
+fn read_open(handle: &OwnedFd, stamp: Stamp, extent: Extent) -> Result<Content, Fault> {
     let limit = match extent {
         Extent::Whole(limit) if stamp.size > limit => return Err(Fault::TooLarge(stamp.size)),
         Extent::Whole(limit) => usize::try_from(limit).unwrap_or(usize::MAX),

@@ -46,6 +46,15 @@ impl Stamp {
         now_ns.saturating_sub(self.modified_ns.max(self.changed_ns)) > SETTLED_NS
     }
 
+    /// Why what bears this stamp is never read, if so.
+    fn unreadable(&self) -> Option<Fault> {
+        match self.kind {
+            Kind::File => None,
+            Kind::Folder => Some(Fault::Folder),
+            _ => Some(Fault::Special),
+        }
+    }
+
     /// Whether two stamps are of the same file or folder, whatever its state.
     #[must_use]
     pub fn same_file(&self, other: &Self) -> bool {
@@ -112,7 +121,7 @@ impl Fault {
 /// A file's bytes and the stamp it bore before they were read.
 #[derive(Debug)]
 pub struct Content {
-    /// Taken from the open file before reading, so that a later change cannot hide behind it.
+    /// Taken before reading, so that a later change cannot hide behind it.
     pub stamp: Stamp,
     /// At most as many as were asked for.
     pub bytes: Vec<u8>,
@@ -182,6 +191,8 @@ mod tests {
         for name in ["file", "folder", "link", "absent", "file/below"] {
             let name = OsStr::new(name);
             assert_eq!(raw.stamp_of(name), std.stamp_of(name), "{}", name.display());
+            assert_eq!(raw.look_for(name), raw.stamp_of(name).map(drop), "{}", name.display());
+            assert_eq!(raw.look_for(name), std.look_for(name), "{}", name.display());
             for extent in [Extent::Whole(100), Extent::Whole(5), Extent::Head(4)] {
                 let a = raw.read(name, extent).map(|content| (content.stamp, content.bytes));
                 let b = std.read(name, extent).map(|content| (content.stamp, content.bytes));

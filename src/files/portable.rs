@@ -3,7 +3,7 @@
 use std::ffi::{CStr, OsStr};
 use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{Content, Extent, Fault, Kind, Stamp};
 
@@ -26,15 +26,6 @@ impl Folder {
             Err(error) if error.kind() == ErrorKind::NotADirectory => Err(Fault::NotFolder),
             Err(error) => Err(fault(&error)),
         }
-    }
-
-    /// See the Linux form.
-    ///
-    /// # Errors
-    /// The [`Fault`].
-    #[cfg_attr(target_os = "linux", expect(dead_code, reason = "only the raw form is asked there"))]
-    pub fn open_below(&self, name: &OsStr) -> Result<Self, Fault> {
-        Self::open(self.path.join(name).as_os_str())
     }
 
     /// See the Linux form.
@@ -81,6 +72,14 @@ impl Folder {
     ///
     /// # Errors
     /// The [`Fault`].
+    pub fn look_for(&self, name: &OsStr) -> Result<(), Fault> {
+        self.stamp_of(name).map(drop)
+    }
+
+    /// See the Linux form.
+    ///
+    /// # Errors
+    /// The [`Fault`].
     #[cfg_attr(target_os = "linux", expect(dead_code, reason = "only the raw form is asked there"))]
     pub fn stamp_of_c(&self, name: &CStr) -> Result<Stamp, Fault> {
         self.stamp_of(OsStr::new(name.to_str().map_err(|_| Fault::Absent)?))
@@ -94,25 +93,7 @@ impl Folder {
         let path = self.path.join(name);
         // looked at before it is opened: opening a pipe would wait
         let stamp = stamp_from(&std::fs::metadata(&path).map_err(|error| fault(&error))?);
-        match stamp.kind {
-            Kind::File => {}
-            Kind::Folder => return Err(Fault::Folder),
-            _ => return Err(Fault::Special),
-        }
-        let limit = match extent {
-            Extent::Whole(limit) if stamp.size > limit => return Err(Fault::TooLarge(stamp.size)),
-            Extent::Whole(limit) => limit.saturating_add(1),
-            Extent::Head(length) => length as u64,
-        };
-        let file = File::open(&path).map_err(|error| fault(&error))?;
-        let mut bytes = Vec::new();
-        file.take(limit)
-            .read_to_end(&mut bytes)
-            .map_err(|error| fault(&error))?;
-        if matches!(extent, Extent::Whole(most) if bytes.len() as u64 > most) {
-            return Err(Fault::TooLarge(bytes.len() as u64));
-        }
-        Ok(Content { stamp, bytes })
+        read_file(&path, stamp, extent)
     }
 
     /// See the Linux form.
@@ -120,9 +101,30 @@ impl Folder {
     /// # Errors
     /// The [`Fault`].
     #[cfg_attr(target_os = "linux", expect(dead_code, reason = "only the raw form is asked there"))]
-    pub fn read_c(&self, name: &CStr, extent: Extent) -> Result<Content, Fault> {
-        self.read(OsStr::new(name.to_str().map_err(|_| Fault::Absent)?), extent)
+    pub fn read_stamped(&self, name: &CStr, stamp: Stamp, extent: Extent) -> Result<Content, Fault> {
+        let name = name.to_str().map_err(|_| Fault::Absent)?;
+        read_file(&self.path.join(name), stamp, extent)
     }
+}
+
+fn read_file(path: &Path, stamp: Stamp, extent: Extent) -> Result<Content, Fault> {
+    if let Some(fault) = stamp.unreadable() {
+        return Err(fault);
+    }
+    let limit = match extent {
+        Extent::Whole(limit) if stamp.size > limit => return Err(Fault::TooLarge(stamp.size)),
+        Extent::Whole(limit) => limit.saturating_add(1),
+        Extent::Head(length) => length as u64,
+    };
+    let file = File::open(path).map_err(|error| fault(&error))?;
+    let mut bytes = Vec::new();
+    file.take(limit)
+        .read_to_end(&mut bytes)
+        .map_err(|error| fault(&error))?;
+    if matches!(extent, Extent::Whole(most) if bytes.len() as u64 > most) {
+        return Err(Fault::TooLarge(bytes.len() as u64));
+    }
+    Ok(Content { stamp, bytes })
 }
 
 fn fault(error: &std::io::Error) -> Fault {

@@ -7,6 +7,7 @@
 )]
 
 mod distribution;
+mod machinery;
 mod records;
 mod scanner;
 
@@ -22,9 +23,20 @@ mod _core {
         read_headers, read_record, top_level,
     };
     #[pymodule_export]
+    use super::machinery::{is_path_finder, is_plain, is_real};
+    #[pymodule_export]
     use super::records::{Diagnostic, DistributionRow, build_info, diagnostic_codes};
     #[pymodule_export]
     use super::scanner::{Inventory, Scanner};
+
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        super::machinery::remember(module.py())?;
+        // one for the process, so that both flavours read a folder once
+        module.add("SCANNER", Scanner::default())
+    }
 }
 
 /// The answer that stands for "only the interpreter's own machinery can tell".

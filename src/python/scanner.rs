@@ -103,12 +103,12 @@ impl Scanner {
             return Ok(odd(py).into_bound(py));
         };
         let out = PyList::empty(py);
-        for (child, top, name) in found {
-            let top = match top {
+        for child in found {
+            let top = match child.top {
                 Answer::Known(top) => Answer::Known((top.declared, top.names)),
                 Answer::Odd => Answer::Odd,
             };
-            out.append((child, answer(py, top)?, answer(py, name)?))?;
+            out.append((child.folder_name, answer(py, top)?, answer(py, child.name)?))?;
         }
         Ok(out.into_any())
     }

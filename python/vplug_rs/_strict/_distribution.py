@@ -5,8 +5,7 @@ from __future__ import annotations
 import os.path
 
 from vplug_rs import _core
-
-from ._target import SCANNER
+from vplug_rs._core import SCANNER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

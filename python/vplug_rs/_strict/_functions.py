@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from importlib.machinery import all_suffixes
 
+from vplug_rs._core import SCANNER
+
 from ._guards import search_path
 from ._listing import path_of
 from ._shapes import names_in
-from ._target import SCANNER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

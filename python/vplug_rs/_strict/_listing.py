@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import chain
 from pathlib import Path
 
+from vplug_rs._core import SCANNER
+
 from ._guards import search_path
-from ._target import SCANNER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pathlib
 
-from vplug_rs import _core
-
 from ._guards import Guard
 
 TYPE_CHECKING = False
@@ -14,7 +12,6 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-SCANNER = _core.Scanner()
 _new = object.__new__
 
 

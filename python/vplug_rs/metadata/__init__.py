@@ -6,7 +6,8 @@ here (finders, protocols, private helpers) are the interpreter's own, imported w
 
 import sys
 
-from vplug_rs.metadata import _leg, _points
+from vplug_rs import _core
+from vplug_rs.metadata import _points
 from vplug_rs.metadata._points import EntryPoint, EntryPoints
 
 TYPE_CHECKING = False
@@ -64,7 +65,7 @@ _OURS = {
 # submodules of the standard's package that its own code and tests reach for
 _PRIVATE = {"_adapters", "_collections", "_functools", "_itertools", "_meta", "_text"}
 _SUBMODULES = frozenset(
-    "_discovery _distribution _files _genuine _late _leg _message _older _packages _points _report".split()  # noqa: SIM905  # one constant is quicker to load
+    "_discovery _distribution _files _genuine _late _message _older _packages _points _report _search_path".split()  # noqa: SIM905  # one constant is quicker to load
 )
 _MISSING = object()
 
@@ -75,7 +76,7 @@ def entry_points(**params: "Any") -> "Any":
     Parameters such as `group` and `name` select; without any, Python 3.11 gives a mapping by group and later releases
     give all. Damaged files are passed over and reported by `diagnostics()`. Nothing of the plugins is imported.
     """
-    inventory = _leg.scan(sys.path) if _leg.is_plain() else None
+    inventory = _scan() if _core.is_plain(sys.meta_path) else None
     if inventory is None or inventory.has_deferred:
         from vplug_rs.metadata import _discovery
 
@@ -98,6 +99,15 @@ def entry_points(**params: "Any") -> "Any":
             return groups
         points = groups._all  # sorted by group, as 3.11 does before it selects
     return EntryPoints(points).select(**rest) if rest else EntryPoints(points)
+
+
+def _scan() -> "_core.Inventory":
+    try:
+        return _core.SCANNER.scan(sys.path)
+    except (TypeError, UnicodeError):  # an entry that is no string
+        from vplug_rs.metadata._search_path import strings
+
+        return _core.SCANNER.scan(strings(sys.path))
 
 
 def distribution(distribution_name: str) -> "Any":
@@ -127,9 +137,9 @@ def metadata(distribution_name: str) -> "Any":
 
 def version(distribution_name: str) -> str:
     """The version of a project, as its metadata spells it. Raises PackageNotFoundError."""
-    if type(distribution_name) is str and distribution_name and _leg.is_plain():
+    if type(distribution_name) is str and distribution_name and _core.is_plain(sys.meta_path):
         try:
-            found = _leg.SCANNER.header(sys.path, distribution_name, "Version")
+            found = _core.SCANNER.header(sys.path, distribution_name, "Version")
         except (TypeError, UnicodeError):  # an odd path entry, or a name that no folder can bear
             found = NotImplemented
         if type(found) is str:
@@ -163,13 +173,13 @@ def diagnostics() -> "list[Diagnostic]":
     """
     from vplug_rs.metadata import _report
 
-    found = _leg.scan(sys.path).diagnostics()
+    found = _scan().diagnostics()
     return list(dict.fromkeys([*found, *_report.noted()]))
 
 
 def invalidate_caches() -> None:
     """Forgets what was read. Never needed for right answers; here for callers that know the standard's."""
-    _leg.SCANNER.clear()
+    _core.SCANNER.clear()
 
 
 def __getattr__(name: str) -> "Any":

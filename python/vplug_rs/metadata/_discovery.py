@@ -4,8 +4,8 @@ import os
 import sys
 
 from vplug_rs import _core
-from vplug_rs.metadata import _leg
 from vplug_rs.metadata._distribution import PathDistribution
+from vplug_rs.metadata._search_path import strings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def discover(context: "Any", keywords: "dict[str, Any]") -> "Iterator[Any]":
     """All distributions for a context or its keywords, finder by finder in the order of `sys.meta_path`."""
-    if context is None and keywords.keys() <= {"name", "path"} and _leg.is_plain():
+    if context is None and keywords.keys() <= {"name", "path"} and _core.is_plain(sys.meta_path):
         return _on_path(keywords.get("name"), keywords.get("path", sys.path))
     return _by_finders(context, keywords)
 
@@ -30,7 +30,7 @@ def _by_finders(context: "Any", keywords: "dict[str, Any]") -> "Iterator[Any]":
         find = getattr(finder, "find_distributions", None)
         if find is None:
             continue
-        if _leg.is_path_finder(finder):
+        if _core.is_path_finder(finder):
             if not done:  # the standard's finder and the back-port's look at the same path
                 done = True
                 # read at its turn: an earlier finder may have changed the context
@@ -52,14 +52,14 @@ def _contained(finder: "Any", find: "Callable[[Any], Any]", context: "Any") -> "
 
 
 def _on_path(name: "str | None", path: "Any") -> "Iterator[Any]":
-    entries = _leg.strings(path)
-    if not _leg.is_real():
+    entries = strings(path)
+    if not _core.is_real():
         for entry in entries:
             yield from _deferred(entry, name)
         return
     if name:
         try:
-            found, deferred = _leg.SCANNER.find(entries, name)
+            found, deferred = _core.SCANNER.find(entries, name)
         except UnicodeEncodeError:
             found, deferred = _find_undecodable(entries, name)
         if not deferred:
@@ -77,7 +77,7 @@ def _on_path(name: "str | None", path: "Any") -> "Iterator[Any]":
             )
         )
         return
-    inventory = _leg.SCANNER.survey(entries)
+    inventory = _core.SCANNER.survey(entries)
     left = {number for number, _, _ in inventory.deferred}
     for number, entry in enumerate(entries):
         if number in left:
@@ -90,7 +90,7 @@ def _on_path(name: "str | None", path: "Any") -> "Iterator[Any]":
 def _find_undecodable(entries: "list[str]", name: str) -> "tuple[list[tuple[int, str]], list[int]]":
     """A name from a folder whose name is not UTF-8."""
     try:
-        return _leg.SCANNER.find(entries, os.fsencode(name).decode("utf-8", "replace"))
+        return _core.SCANNER.find(entries, os.fsencode(name).decode("utf-8", "replace"))
     except UnicodeEncodeError:  # no folder can have such a name
         return [], []
 
@@ -108,7 +108,7 @@ def _deferred(entry: str, name: "str | None") -> "Iterator[Any]":
 
 def unique(distributions: "Iterator[Any]", path: "list[str]") -> "Iterator[Any]":
     """The first of each project; of several copies on the path the one that counts."""
-    live = {info for info, _ in _leg.SCANNER.survey(path).folders(all=False)} if _leg.is_real() else None
+    live = {info for info, _ in _core.SCANNER.survey(path).folders(all=False)} if _core.is_real() else None
     seen = set()
     for found in distributions:
         info = getattr(found, "_info", None)
@@ -144,7 +144,7 @@ def _distribution_failed(distribution: "Any", error: Exception) -> None:
 
 def entry_points() -> "list[Any]":
     """The entry points of all unique distributions, asked one by one."""
-    path = _leg.strings(sys.path)
+    path = strings(sys.path)
     points: list[Any] = []
     for distribution in unique(discover(None, {}), path):
         try:

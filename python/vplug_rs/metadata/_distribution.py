@@ -6,7 +6,6 @@ import sys
 from abc import abstractmethod
 
 from vplug_rs import _core
-from vplug_rs.metadata import _leg
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ LARGEST_TEXT = 16 * 1024 * 1024
 LARGEST_RECORD = 64 * 1024 * 1024
 
 
-_header_of = _leg.SCANNER.header_of
+_header_of = _core.SCANNER.header_of
 
 
 class Distribution:

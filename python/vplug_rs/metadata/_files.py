@@ -26,6 +26,9 @@ class FileHash:
 class PackagePath(pathlib.PurePosixPath):
     """An installed file, relative to where the distribution is installed. `size` is in bytes, or None."""
 
+    # three places are cheaper than a dict for each of thousands of files; others may still add attributes
+    __slots__ = ("__dict__", "_spec", "dist", "size")
+
     dist: "Any"
     size: "int | None"
     _spec: "str | None"
@@ -115,7 +118,7 @@ def of(distribution: "Any") -> "list[PackagePath] | None":
         return None
     found = _paths([text for text, _, _ in rows])
     for path, (_, spec, size) in zip(found, rows, strict=True):
-        path.__dict__.update(_spec=spec, size=size, dist=distribution)
+        path._spec, path.size, path.dist = spec, size, distribution
     return found
 
 

@@ -5,8 +5,9 @@ import sys
 from importlib.machinery import all_suffixes
 
 from vplug_rs import _core
-from vplug_rs.metadata import _discovery, _leg
+from vplug_rs.metadata import _discovery
 from vplug_rs.metadata._distribution import PathDistribution
+from vplug_rs.metadata._search_path import strings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,9 +22,8 @@ def packages_distributions() -> "dict[str, list[str]]":
     """Import names with the names of the distributions that provide them."""
     mapping: dict[str, list[str]] = {}
     suffixes = all_suffixes()
-    if _leg.is_plain():
-        path = _leg.strings(sys.path)
-        found = _leg.SCANNER.packages(path, generation=_GENERATION, suffixes=suffixes)
+    if _core.is_plain(sys.meta_path):
+        found = _core.SCANNER.packages(strings(sys.path), generation=_GENERATION, suffixes=suffixes)
         if found is not None:
             for packages, name in found:
                 if packages is None:
@@ -50,7 +50,7 @@ def _add(mapping: "dict[str, list[str]]", info: str, key: str, suffixes: "list[s
     packages = names if declared else _inferred(set(names))
     if packages:
         # metadata without a name is filed under its folder's
-        name = _leg.SCANNER.header_of(info, "Name", False) or key
+        name = _core.SCANNER.header_of(info, "Name", False) or key
         for package in packages:
             mapping.setdefault(package, []).append(name)
 
