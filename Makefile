@@ -103,9 +103,9 @@ gate: dev ## system calls and instructions against the stored numbers; needs str
 lock: $(STAMP) ## renew the lock files
 	cargo update
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-		--no-header --extra dev --extra cli pyproject.toml -o requirements-dev.txt
+		--no-header --extra dev pyproject.toml -o requirements-dev.txt
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-		--no-header --extra dev --extra cli --extra bench pyproject.toml -c requirements-dev.txt -o requirements-bench.txt
+		--no-header --extra dev --extra bench pyproject.toml -c requirements-dev.txt -o requirements-bench.txt
 
 clean: ## remove everything that was built, the environments too
 	rm -rf target dist build .venv .venv-pythons .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache

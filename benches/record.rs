@@ -3,7 +3,8 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use vplug_rs::record::{Rules, rows, top_level};
+use vplug_rs::import_names::{Rules, top_level};
+use vplug_rs::record::rows;
 
 #[allow(dead_code, reason = "shared by all benches, each of which uses a part")]
 #[allow(

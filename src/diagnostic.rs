@@ -102,7 +102,7 @@ codes! {
         "The package's metadata names no version",
         "Reinstall the package.";
     RecordNotUtf8, "record-not-utf8", Error,
-        "The list of the package's files is not UTF-8 and was left out",
+        "The list of the package's files is not UTF-8; the bytes in question were replaced",
         "Reinstall the package.";
     RecordMalformed, "record-malformed", Warning,
         "A row in the list of the package's files is malformed",
@@ -113,6 +113,9 @@ codes! {
     RecordUnreadable, "record-unreadable", Error,
         "The list of the package's files could not be read",
         "Check the permissions of the file and of the folders above it.";
+    DirectUrlMalformed, "direct-url-malformed", Warning,
+        "`direct_url.json` cannot be read, so where the package came from is unknown",
+        "Reinstall the package; the standard library fails on this file.";
     FolderNameless, "folder-nameless", Warning,
         "A metadata folder has no name in front of its suffix and was ignored",
         "Remove the folder; the standard library fails on it.";
@@ -199,6 +202,20 @@ impl Code {
 impl fmt::Display for Code {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(self.slug())
+    }
+}
+
+/// Faults of one file that are told one by one: a file of a million bad lines must not fill the memory.
+pub const MOST_FAULTS: usize = 100;
+
+/// Adds a fault; beyond the most that are told, a last one says that there are more.
+pub fn add_fault(faults: &mut Vec<Fault>, fault: impl FnOnce() -> Fault) {
+    if faults.len() < MOST_FAULTS {
+        faults.push(fault());
+    } else if faults.len() == MOST_FAULTS {
+        let fault = fault();
+        let message = format!("{}; what follows is not listed", fault.message);
+        faults.push(Fault { message, ..fault });
     }
 }
 

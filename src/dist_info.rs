@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 
 use crate::files::{Content, Extent, Fault, Folder, Kind, Stamp};
 use crate::metadata;
-use crate::name::NormalizedName;
+use crate::name::{NormalizedName, split_folder_name};
 
 /// As much of METADATA as is read for a name or a version; a header block is far smaller.
 pub const METADATA_HEAD: usize = 64 * 1024;
@@ -65,8 +65,9 @@ pub struct DistInfo {
     pub listing_exact: bool,
     /// Whether the interpreter takes `folder_key` for the uniqueness key too and does not read METADATA for it.
     pub unique_exact: bool,
-    /// The file whose content decided the identity, and its stamp.
-    pub name_source: Option<Box<(OsString, Option<Stamp>)>>,
+    /// The files beside the folder's listing that decided the identity, with their stamps: the target of a link, and
+    /// where the name is ambiguous, the metadata.
+    pub sources: Vec<(OsString, Option<Stamp>)>,
 }
 
 impl DistInfo {
@@ -107,6 +108,16 @@ impl DistInfo {
     }
 }
 
+/// The distribution as its folder's name says it: `name version`, or the name alone.
+pub fn label(folder_name: &OsStr) -> String {
+    let text = folder_name.to_string_lossy();
+    let stem = text.rsplit_once('.').map_or(&*text, |(stem, _)| stem);
+    match split_folder_name(stem) {
+        (name, Some(version)) => format!("{name} {version}"),
+        (name, None) => name.to_owned(),
+    }
+}
+
 /// The first value of a field in a header block, mended reading.
 pub fn header<'a>(bytes: &'a [u8], field: &str) -> Option<Cow<'a, str>> {
     match metadata::first(bytes, field, false) {
@@ -132,9 +143,15 @@ pub fn list(folder: &Folder) -> Result<Vec<DistInfo>, Fault> {
     })?;
     for (number, ambiguous) in unclear {
         let Some(info) = found.get_mut(number) else { continue };
-        if info.kind == Kind::Link && matches!(folder.stamp_of(&info.folder_name), Err(Fault::Absent)) {
-            info.identity = Identity::Dangling;
-        } else if ambiguous {
+        if info.kind == Kind::Link {
+            // where it leads does not show in the folder's own stamp
+            let target = folder.stamp_of(&info.folder_name);
+            if target == Err(Fault::Absent) {
+                info.identity = Identity::Dangling;
+            }
+            info.sources.push((info.folder_name.clone(), target.ok()));
+        }
+        if ambiguous && info.identity != Identity::Dangling {
             name_from_metadata(folder, info);
         }
     }
@@ -181,7 +198,7 @@ fn describe(child: &OsStr, stem: &[u8], exact_suffix: bool, form: Form, kind: Ki
         listing_exact,
         // `os.path.splitext` takes leading dots for part of the name, so a stem of dots alone has no suffix
         unique_exact: listing_exact && exact_suffix && !project.is_empty() && stem.iter().any(|byte| *byte != b'.'),
-        name_source: None,
+        sources: Vec::new(),
     };
     (info, ambiguous)
 }
@@ -215,7 +232,7 @@ fn name_from_metadata(folder: &Folder, info: &mut DistInfo) {
     {
         info.identity = Identity::OwnName(NormalizedName::new(own.trim()));
     }
-    info.name_source = Some(Box::new((path, stamp)));
+    info.sources.push((path, stamp));
 }
 
 #[cfg(test)]
@@ -282,9 +299,9 @@ mod tests {
         let found = listed(root.path());
         let keys: Vec<_> = found.iter().map(key).collect();
         assert_eq!(keys, ["flake8", "flake8_plugin_utils", "gone"]);
-        assert!(found[0].name_source.is_none());
-        assert!(found[1].name_source.as_ref().is_some_and(|source| source.1.is_some()));
-        assert!(found[2].name_source.as_ref().is_some_and(|source| source.1.is_none()));
+        assert!(found[0].sources.is_empty());
+        assert!(found[1].sources[0].1.is_some());
+        assert!(found[2].sources[0].1.is_none());
     }
 
     #[test]

@@ -7,12 +7,14 @@ use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use crate::diagnostic::{Code, Diagnostic};
-use crate::dist_info::METADATA_HEAD;
+use crate::diagnostic::{self, Code, Diagnostic};
+use crate::dist_info::{self, METADATA_HEAD};
 use crate::files::{self, Content, Extent, Fault, Folder, Stamp};
+use crate::import_names::{self, Rules};
 use crate::metadata::{self, First, Outcome};
+use crate::pure_path::pure_path;
 use crate::python_text;
-use crate::record::{self, Rules};
+use crate::record;
 
 /// Largest METADATA that is read, in bytes.
 pub const LARGEST_METADATA: u64 = 16 * 1024 * 1024;
@@ -130,9 +132,8 @@ pub fn headers(info: &Path, strict: bool) -> Answer<Vec<(String, String)>> {
         return Odd;
     };
     match metadata::parse(&bytes, strict) {
-        Outcome::Plain(headers) => Known(
-            headers
-                .fields
+        Outcome::Plain(fields) => Known(
+            fields
                 .into_iter()
                 .map(|(name, value)| (name.to_owned(), value.into_owned()))
                 .collect(),
@@ -149,7 +150,7 @@ pub type RecordRow = (String, Option<String>, Option<u64>);
 /// With `existing`, only those whose file exists below `root`.
 pub fn record(info: &Path, root: &OsStr, existing: bool) -> Answer<Option<Vec<RecordRow>>> {
     let text = match text(Place::at(info), "RECORD", true) {
-        Known(Some(text)) => text,
+        Known(Some(found)) => found.text,
         Known(None) => return Known(None),
         Odd => return Odd,
     };
@@ -160,7 +161,7 @@ pub fn record(info: &Path, root: &OsStr, existing: bool) -> Answer<Option<Vec<Re
     let mut out = Vec::with_capacity(rows.len());
     for row in rows {
         if existing {
-            match exists(root.as_ref(), &record::pure_path(&row.path)) {
+            match exists(root.as_ref(), &pure_path(&row.path)) {
                 Some(true) => {}
                 Some(false) => continue,
                 None => return Odd,
@@ -175,33 +176,28 @@ pub fn record(info: &Path, root: &OsStr, existing: bool) -> Answer<Option<Vec<Re
 ///
 /// `None` without a RECORD that can be read. Malformed rows are passed over; a byte that is not UTF-8 becomes U+FFFD.
 pub fn files(info: &Path, root: &OsStr) -> (Option<Vec<RecordRow>>, Vec<Diagnostic>) {
-    let Known(Some(text)) = text(Place::at(info), "RECORD", false) else {
+    let Known(Some(Text { text, bad_line })) = text(Place::at(info), "RECORD", false) else {
         return (None, Vec::new());
     };
     let (rows, faults) = record::rows_mended(&text);
     let root = Folder::open(root).ok();
     let mut out = Vec::with_capacity(rows.len());
     for row in rows {
-        let path = record::pure_path(&row.path);
+        let path = pure_path(&row.path);
         if exists(root.as_ref(), &path) != Some(false) {
             out.push((path.into_owned(), row.hash.map(Cow::into_owned), row.size));
         }
     }
+    let bad_bytes = bad_line.map(|line| diagnostic::Fault {
+        code: Code::RecordNotUtf8,
+        line,
+        message: format!("line {line} has a byte that is not UTF-8"),
+    });
     let path = info.join("RECORD");
-    let mut found: Vec<_> = faults
-        .into_iter()
-        .map(|fault| Diagnostic::from_fault(fault, &path))
-        .collect();
-    if let Some(offset) = text.find('\u{fffd}') {
-        let line = python_text::line_of(text.as_bytes(), offset);
-        let message = format!("line {line} has a byte that is not UTF-8");
-        let finding = Diagnostic::new(Code::RecordNotUtf8, &path, message);
-        found.push(Diagnostic {
-            line: Some(line),
-            ..finding
-        });
-    }
-    (Some(out), found)
+    let distribution = dist_info::label(info.file_name().unwrap_or_default());
+    let found = faults.into_iter().chain(bad_bytes);
+    let found = found.map(|fault| Diagnostic::from_fault(fault, &path).of(distribution.as_str()));
+    (Some(out), found.collect())
 }
 
 /// What `packages_distributions()` needs of one distribution.
@@ -218,8 +214,8 @@ pub struct TopLevel {
 pub fn top_level(place: Place<'_>, root: Option<&Folder>, rules: Rules<'_>) -> Answer<TopLevel> {
     let strict = !rules.mended;
     match text(place, "top_level.txt", strict) {
-        Known(Some(text)) => {
-            let names: Vec<_> = record::top_level_txt(&text)
+        Known(Some(found)) => {
+            let names: Vec<_> = import_names::top_level_txt(&found.text)
                 .into_iter()
                 .map(|name| Some(name.to_owned()))
                 .collect();
@@ -231,7 +227,7 @@ pub fn top_level(place: Place<'_>, root: Option<&Folder>, rules: Rules<'_>) -> A
         Odd => return Odd,
     }
     let text = match text(place, "RECORD", strict) {
-        Known(Some(text)) => text,
+        Known(Some(found)) => found.text,
         // the older lists are rare: theirs is the interpreter's own reading
         Known(None) if has_older_list(place) => return Odd,
         Known(None) => {
@@ -243,7 +239,7 @@ pub fn top_level(place: Place<'_>, root: Option<&Folder>, rules: Rules<'_>) -> A
         Odd => return Odd,
     };
     let mut uncertain = false;
-    let names = record::top_level(&text, rules, |path| {
+    let names = import_names::top_level(&text, rules, |path| {
         exists(root, path).unwrap_or_else(|| {
             uncertain = true;
             false
@@ -261,14 +257,24 @@ fn has_older_list(place: Place<'_>) -> bool {
         .any(|file| !matches!(place.stamp_of(file), Err(Fault::Absent)))
 }
 
+/// A text file of the metadata folder.
+struct Text {
+    text: String,
+    /// The line of the first byte that is not UTF-8, from 1; such bytes are replaced.
+    bad_line: Option<u32>,
+}
+
 /// A text file of the metadata folder; `None` if there is none or it is empty.
-fn text(place: Place<'_>, file: &str, strict: bool) -> Answer<Option<String>> {
+fn text(place: Place<'_>, file: &str, strict: bool) -> Answer<Option<Text>> {
     match place.read(file, Extent::Whole(LARGEST_RECORD)) {
         Ok(content) if content.bytes.is_empty() => Known(None),
         Ok(content) => match String::from_utf8(content.bytes) {
-            Ok(text) => Known(Some(text)),
+            Ok(text) => Known(Some(Text { text, bad_line: None })),
             Err(_) if strict => Odd,
-            Err(error) => Known(Some(String::from_utf8_lossy(error.as_bytes()).into_owned())),
+            Err(error) => Known(Some(Text {
+                bad_line: Some(python_text::line_of(error.as_bytes(), error.utf8_error().valid_up_to())),
+                text: String::from_utf8_lossy(error.as_bytes()).into_owned(),
+            })),
         },
         Err(fault) if fault.standard_absent() || !strict => Known(None),
         Err(_) => Odd,

@@ -5,7 +5,7 @@
 
 use memchr::memchr;
 
-use crate::diagnostic::{Code, Fault, excerpt};
+use crate::diagnostic::{Code, Fault, add_fault, excerpt};
 use crate::python_text::{self, Line};
 use crate::reference;
 
@@ -98,11 +98,9 @@ impl Parsed {
             let body = text.strip_prefix('\u{feff}').unwrap_or(&text);
             let skipped = text.len() - body.len();
             if skipped > 0 {
-                parser.fault(
-                    Code::EntryPointsByteOrderMark,
-                    1,
-                    "the file begins with a byte order mark, which was skipped".into(),
-                );
+                parser.fault(Code::EntryPointsByteOrderMark, 1, || {
+                    "the file begins with a byte order mark, which was skipped".into()
+                });
             }
             let lines = python_text::lines(body).map(|line| Line {
                 start: line.start + skipped,
@@ -168,9 +166,12 @@ impl Parsed {
 
     /// The entry points whose value refers to no object, judged when asked: listing needs no verdict.
     pub fn reference_faults(&self) -> Vec<Fault> {
-        self.entries()
+        let mut faults = Vec::new();
+        for entry in self
+            .entries()
             .filter(|entry| reference::parse_compatible(entry.value).is_none())
-            .map(|entry| Fault {
+        {
+            add_fault(&mut faults, || Fault {
                 code: Code::EntryPointsBadReference,
                 line: entry.line,
                 message: format!(
@@ -179,8 +180,9 @@ impl Parsed {
                     excerpt(entry.group),
                     excerpt(entry.value)
                 ),
-            })
-            .collect()
+            });
+        }
+        faults
     }
 
     fn entry(&self, row: &Row) -> Entry<'_> {
@@ -237,21 +239,24 @@ impl Parser {
 
     fn entry<'a>(&mut self, line: u32, start: usize, text: &'a str, strip: &impl Fn(&'a str) -> &'a str) {
         let Some(section) = self.sections.len().checked_sub(1) else {
-            let message = format!("`{}` stands before the first [group]", excerpt(text));
-            self.fault(Code::EntryPointsOutsideSection, line, message);
+            self.fault(Code::EntryPointsOutsideSection, line, || {
+                format!("`{}` stands before the first [group]", excerpt(text))
+            });
             return;
         };
         let Some(at) = memchr(b'=', text.as_bytes()) else {
             self.raises = true;
-            let message = format!("`{}` has no `=`", excerpt(text));
-            self.fault(Code::EntryPointsLineWithoutEquals, line, message);
+            self.fault(Code::EntryPointsLineWithoutEquals, line, || {
+                format!("`{}` has no `=`", excerpt(text))
+            });
             return;
         };
         let name = strip(&text[..at]);
         let value = strip(&text[at + 1..]);
         if name.is_empty() {
-            let message = format!("`{}` has no name before the `=`", excerpt(text));
-            self.fault(Code::EntryPointsEmptyName, line, message);
+            self.fault(Code::EntryPointsEmptyName, line, || {
+                format!("`{}` has no name before the `=`", excerpt(text))
+            });
         }
         self.rows.push(Row {
             section: narrow(section),
@@ -261,8 +266,12 @@ impl Parser {
         });
     }
 
-    fn fault(&mut self, code: Code, line: u32, message: String) {
-        self.faults.push(Fault { code, line, message });
+    fn fault(&mut self, code: Code, line: u32, message: impl FnOnce() -> String) {
+        add_fault(&mut self.faults, || Fault {
+            code,
+            line,
+            message: message(),
+        });
     }
 }
 

@@ -3,10 +3,9 @@
 use std::path::PathBuf;
 
 use crate::diagnostic::{Code, Diagnostic};
-use crate::dist_info::{DistInfo, Identity};
+use crate::dist_info::{Identity, label};
 use crate::entry_point_files::{LARGEST, Points, file_of};
 use crate::files::Fault;
-use crate::name::split_folder_name;
 use crate::scan::{Inventory, Row, Scanned, State, join};
 
 /// All findings, in the order of the inventory.
@@ -38,7 +37,8 @@ pub fn of(inventory: &Inventory) -> Vec<Diagnostic> {
 fn folder(inventory: &Inventory, row: &Row, out: &mut Vec<Diagnostic>) {
     let info = inventory.info(row);
     let name = info.folder_name.display();
-    let mut say = |code, message| out.push(Diagnostic::new(code, inventory.path(row), message).of(label(info)));
+    let mut say =
+        |code, message| out.push(Diagnostic::new(code, inventory.path(row), message).of(label(&info.folder_name)));
     match (&info.identity, row.state) {
         (Identity::Interrupted, _) => {
             say(
@@ -82,7 +82,7 @@ fn entry_points(inventory: &Inventory, row: &Row, out: &mut Vec<Diagnostic>) {
             out.extend(
                 faults
                     .into_iter()
-                    .map(|fault| Diagnostic::from_fault(fault, path()).of(label(info))),
+                    .map(|fault| Diagnostic::from_fault(fault, path()).of(label(&info.folder_name))),
             );
         }
         Points::NotUtf8 { line } => {
@@ -93,7 +93,7 @@ fn entry_points(inventory: &Inventory, row: &Row, out: &mut Vec<Diagnostic>) {
                     line: Some(*line),
                     ..finding
                 }
-                .of(label(info)),
+                .of(label(&info.folder_name)),
             );
         }
         Points::Unread(fault) => {
@@ -105,17 +105,7 @@ fn entry_points(inventory: &Inventory, row: &Row, out: &mut Vec<Diagnostic>) {
                 Fault::Folder | Fault::Special => (Code::EntryPointsNotAFile, fault.text()),
                 _ => (Code::EntryPointsUnreadable, fault.text()),
             };
-            out.push(Diagnostic::new(code, path(), message).of(label(info)));
+            out.push(Diagnostic::new(code, path(), message).of(label(&info.folder_name)));
         }
-    }
-}
-
-/// The distribution as the folder's name says it: `name version`.
-fn label(info: &DistInfo) -> String {
-    let text = info.folder_name.to_string_lossy();
-    let stem = text.rsplit_once('.').map_or(&*text, |(stem, _)| stem);
-    match split_folder_name(stem) {
-        (name, Some(version)) => format!("{name} {version}"),
-        (name, None) => name.to_owned(),
     }
 }

@@ -248,7 +248,7 @@ enum Opened {
 /// Whether one look at the folder's stamp proves a listing: no opening, no closing.
 fn known_by_stamp(path: &OsStr, known: &Listing) -> bool {
     known.settled
-        && known.infos.iter().all(|info| info.name_source.is_none())
+        && known.infos.iter().all(|info| info.sources.is_empty())
         && files::stamp(if path.is_empty() { ".".as_ref() } else { path.as_ref() }).is_ok_and(|now| now == known.stamp)
 }
 
@@ -265,10 +265,10 @@ fn list_entry(path: &OsStr, known: Option<&Arc<Listing>>) -> Opened {
     match dist_info::list(&folder) {
         Ok(infos) => {
             let now = now_ns();
-            let named = infos.iter().filter_map(|info| info.name_source.as_ref());
+            let sources = infos.iter().flat_map(|info| &info.sources);
             let settled = stamp.settled(now)
-                && named
-                    .filter_map(|source| source.1.as_ref())
+                && sources
+                    .filter_map(|(_, stamp)| stamp.as_ref())
                     .all(|stamp| stamp.settled(now));
             Opened::Folder(folder, Arc::new(Listing { stamp, settled, infos }))
         }
@@ -282,7 +282,7 @@ fn still_true(folder: &Folder, stamp: Stamp, known: &Listing) -> bool {
         && known
             .infos
             .iter()
-            .filter_map(|info| info.name_source.as_deref())
+            .flat_map(|info| &info.sources)
             .all(|(file, stamp)| folder.stamp_of(file).ok() == *stamp)
 }
 

@@ -8,25 +8,14 @@ use std::borrow::Cow;
 
 use memchr::{memchr, memchr2};
 
-use crate::python_text;
-
 /// Names and values, in file order.
 pub type Fields<'a> = Vec<(&'a str, Cow<'a, str>)>;
-
-/// The fields of a header block.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Headers<'a> {
-    /// The fields; the Description made from the body is not among them.
-    pub fields: Fields<'a>,
-    /// The first line, from 1, in which bytes were replaced because they are not UTF-8.
-    pub replaced_in: Option<u32>,
-}
 
 /// What is known of a header block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome<'a> {
-    /// These are the fields.
-    Plain(Headers<'a>),
+    /// These are the fields; the Description made from the body is not among them.
+    Plain(Fields<'a>),
     /// Only the interpreter's own parser can tell. Never given by the mended reading.
     Odd,
 }
@@ -44,10 +33,7 @@ pub enum First<'a> {
 
 /// Reads all fields.
 pub fn parse(bytes: &[u8], strict: bool) -> Outcome<'_> {
-    let mut headers = Headers {
-        fields: Vec::new(),
-        replaced_in: None,
-    };
+    let mut fields = Vec::new();
     if strict && std::str::from_utf8(bytes).is_err() {
         return Outcome::Odd;
     }
@@ -62,12 +48,9 @@ pub fn parse(bytes: &[u8], strict: bool) -> Outcome<'_> {
         if strict && field.is_odd() {
             return Outcome::Odd;
         }
-        if headers.replaced_in.is_none() && !strict && std::str::from_utf8(field.raw).is_err() {
-            headers.replaced_in = Some(field.line_of_fault());
-        }
-        headers.fields.push((field.name, field.value()));
+        fields.push((field.name, field.value()));
     }
-    Outcome::Plain(headers)
+    Outcome::Plain(fields)
 }
 
 /// Reads the first value of one field, whose name is compared without regard to case.
@@ -141,15 +124,9 @@ struct Field<'a> {
     name: &'a str,
     /// From behind the colon to the end of the last continuation line, its line break left out.
     raw: &'a [u8],
-    line: u32,
 }
 
 impl<'a> Field<'a> {
-    fn line_of_fault(&self) -> u32 {
-        let offset = std::str::from_utf8(self.raw).map_or_else(|error| error.valid_up_to(), |_| 0);
-        (self.line - 1).saturating_add(python_text::line_of(self.raw, offset))
-    }
-
     /// Whether releases of Python differ in what they make of it, or of the body because of it.
     fn is_odd(&self) -> bool {
         // Newer releases drop an empty first line when others follow, older ones keep its break.
@@ -227,7 +204,6 @@ fn dedent(text: &str) -> String {
 struct Blocks<'a> {
     bytes: &'a [u8],
     at: usize,
-    line: u32,
     ended: bool,
     /// Something was met that the email parser calls a defect.
     defective: bool,
@@ -238,7 +214,6 @@ impl<'a> Blocks<'a> {
         Self {
             bytes,
             at: 0,
-            line: 1,
             ended: false,
             defective: false,
         }
@@ -273,12 +248,11 @@ impl<'a> Blocks<'a> {
                     return Some(Block::Envelope);
                 }
                 Kind::Named(colon) => {
-                    let line = self.line;
                     self.advance(next);
                     let end = self.continuation(start + content.len());
                     let name = std::str::from_utf8(&content[..colon]).unwrap_or_default();
                     let raw = self.bytes.get(start + colon + 1..end).unwrap_or_default();
-                    return Some(Block::Field(Field { name, raw, line }));
+                    return Some(Block::Field(Field { name, raw }));
                 }
             }
         }
@@ -309,7 +283,6 @@ impl<'a> Blocks<'a> {
 
     fn advance(&mut self, next: usize) {
         self.at = next;
-        self.line = self.line.saturating_add(1);
     }
 
     /// What follows the header block, once that has been walked to its end.
@@ -351,8 +324,7 @@ mod tests {
 
     fn fields(text: &[u8]) -> Vec<(String, String)> {
         match parse(text, true) {
-            Outcome::Plain(headers) => headers
-                .fields
+            Outcome::Plain(fields) => fields
                 .into_iter()
                 .map(|(name, value)| (name.to_owned(), value.into_owned()))
                 .collect(),
@@ -424,16 +396,11 @@ mod tests {
     }
 
     #[test]
-    fn wrong_bytes_are_replaced_and_located_in_the_mended_reading() {
-        let Outcome::Plain(headers) = parse(b"A: 1\nB: x\n \xe9\nC: \xff\n\n\xff", false) else {
+    fn wrong_bytes_are_replaced_in_the_mended_reading() {
+        let Outcome::Plain(fields) = parse(b"A: 1\nB: x\n \xe9\nC: \xff\n\n\xff", false) else {
             panic!("odd");
         };
-        assert_eq!(headers.replaced_in, Some(3));
-        assert_eq!(headers.fields[2], ("C", Cow::Borrowed("\u{fffd}")));
-        let Outcome::Plain(headers) = parse(b"A: 1\n\n\xff", false) else {
-            panic!("odd");
-        };
-        assert_eq!(headers.replaced_in, None);
+        assert_eq!(fields[2], ("C", Cow::Borrowed("\u{fffd}")));
     }
 
     #[test]

@@ -78,11 +78,6 @@ fn is_separator(letter: char) -> bool {
     matches!(letter, '-' | '_' | '.')
 }
 
-/// The older form, by which an egg is found (`Prepared.legacy_normalize`): runs and dots stay.
-pub fn legacy(name: &str) -> String {
-    name.to_lowercase().replace('-', "_")
-}
-
 /// Splits the stem of a metadata folder at the first dash: `demo-1.0` is `demo` and `1.0`.
 ///
 /// Without a dash there is nothing to split off, and the name alone may be cut short or not.
@@ -126,11 +121,6 @@ mod tests {
     fn all_spellings_of_a_project_are_equal() {
         assert_eq!(NormalizedName::new("Foo.Bar"), NormalizedName::new("foo-bar"));
         assert_ne!(NormalizedName::new("foo"), NormalizedName::new("~foo"));
-    }
-
-    #[test]
-    fn the_legacy_form_keeps_dots_and_runs() {
-        assert_eq!(legacy("Sample__Pkg-name.foo"), "sample__pkg_name.foo");
     }
 
     #[test]

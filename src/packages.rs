@@ -8,8 +8,8 @@ use std::path::Path;
 use crate::distribution::{Answer, Place, TopLevel, top_level};
 use crate::files::Folder;
 use crate::heads::Heads;
+use crate::import_names::Rules;
 use crate::memo::Scanner;
-use crate::record::Rules;
 use crate::scan::{Scanned, State, join};
 use crate::standard;
 

@@ -72,7 +72,7 @@ pub enum State {
     Live,
     /// The copy with this row number counts instead.
     Shadowed(usize),
-    /// It has no metadata, and the valid copy with this row number counts instead.
+    /// It has no METADATA, and the valid copy with this row number counts instead.
     Leftover(usize),
     /// It names no distribution.
     Ignored,
@@ -222,8 +222,8 @@ impl Inventory {
             let Some(winner) = best else { continue };
             let winner_valid = weighed.get(&winner).is_some_and(|weight| weight.valid);
             for number in numbers.into_iter().filter(|number| *number != winner) {
-                let valid = weighed.get(&number).is_some_and(|weight| weight.valid);
-                let leftover = winner_valid && !valid;
+                let missing = weighed.get(&number).is_some_and(|weight| weight.missing);
+                let leftover = winner_valid && missing;
                 states.push((number, leftover, winner));
             }
         }
@@ -369,8 +369,10 @@ pub fn join(entry: &OsStr, child: &OsStr) -> PathBuf {
 /// What decides between copies of one distribution.
 #[derive(Debug, Default)]
 pub struct Weight {
-    /// There is a METADATA or PKG-INFO that is not empty.
+    /// There is a METADATA or PKG-INFO that can be read and is not empty.
     pub valid: bool,
+    /// There is none, or it is empty: nobody will miss the folder.
+    pub missing: bool,
     /// By that file, else by the folder's name.
     pub version: String,
     /// That file, below the path entry.
@@ -403,12 +405,14 @@ pub fn weigh(entry: &OsStr, info: &DistInfo) -> Weight {
     match folder.read(&file, Extent::Head(METADATA_HEAD)) {
         Ok(content) => Weight {
             valid: !content.bytes.is_empty(),
+            missing: content.bytes.is_empty(),
             version: header(&content.bytes, "Version").map_or_else(by_name, Cow::into_owned),
             stamp: Some(content.stamp),
             file,
         },
-        Err(_) => Weight {
+        Err(fault) => Weight {
             valid: false,
+            missing: fault == Fault::Absent,
             version: by_name(),
             stamp: folder.stamp_of(&file).ok(),
             file,

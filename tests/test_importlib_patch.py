@@ -57,6 +57,41 @@ def test_a_program_that_never_asks_pays_under_three_milliseconds(minor: int, tmp
 
 
 @each_minor()
+def test_where_it_is_not_supported_it_changes_nothing(minor: int, tmp_path: Path) -> None:
+    script = """
+        import sys, vplug_rs.importlib_patch as patch
+        patch._SUPPORTED = False
+        before = list(sys.meta_path)
+        undo = patch.install()
+        import importlib.metadata
+        print(before == sys.meta_path, "vplug_rs._strict._patch" in sys.modules)
+        undo()
+        print(before == sys.meta_path)
+    """
+    assert bench(minor, tmp_path).answer(script, installed=False).split() == ["True", "False", "True"]
+
+
+@each_minor()
+@pytest.mark.parametrize("switch", ["default", "error"])
+def test_a_failure_of_ours_warns_and_the_import_goes_on(minor: int, switch: str, tmp_path: Path) -> None:
+    script = """
+        import sys, warnings, vplug_rs.importlib_patch as patch
+        warnings.simplefilter(SWITCH)
+        def fail(module, name):
+            raise OSError("no")
+        patch._installation.patch = fail
+        seen = []
+        warnings.showwarning = lambda message, *rest: seen.append(str(message))
+        undo = patch.install()
+        import importlib.metadata
+        print("imported", seen)
+    """
+    said = bench(minor, tmp_path).answer(script.replace("SWITCH", repr(switch)), installed=False)
+    cause = "vplug_rs.install() cannot accelerate importlib.metadata, which answers for itself: OSError: no"
+    assert said.strip() == f"imported {[cause] if switch == 'default' else []}"
+
+
+@each_minor()
 @pytest.mark.parametrize("early", [True, False], ids=["imported before", "imported after"])
 def test_undo_restores_everything(minor: int, early: bool, tmp_path: Path) -> None:
     asked = bench(minor, tmp_path)
@@ -77,6 +112,20 @@ def test_undo_restores_everything(minor: int, early: bool, tmp_path: Path) -> No
     changed, *rest = asked.answer(script, str(plain_site(tmp_path / "site")), installed=False).split(" ", 1)
     assert int(changed) >= 12, "the codes of a dozen functions, or nothing was installed"
     assert rest == ["True True []\n"]
+
+
+@each_minor()
+def test_a_traceback_has_two_more_frames_for_each_replaced_function(minor: int, tmp_path: Path) -> None:
+    script = """
+        import importlib.metadata, traceback
+        try:
+            importlib.metadata.version("absent-everywhere")
+        except importlib.metadata.PackageNotFoundError as error:
+            print(len(traceback.extract_tb(error.__traceback__)))
+    """
+    asked = bench(minor, tmp_path)
+    without, within = (int(asked.answer(script, installed=installed)) for installed in (False, True))
+    assert within - without == 2 * 2, "version() and Distribution.from_name()"
 
 
 @each_minor()

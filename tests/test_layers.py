@@ -12,7 +12,7 @@ import vplug_rs
 
 PACKAGE = Path(vplug_rs.__file__).parent
 # Rooms that must be usable when the extension does not load: what they say is why.
-GROUND = {"env", "errors", "groups"}
+GROUND = {"errors"}
 
 
 def imported(source: str, package: str) -> set[str]:
@@ -51,9 +51,9 @@ def test_imports_stay_in_their_room(path: Path) -> None:
     room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
     names = imported(path.read_text("utf-8"), package_of(path))
     outside = {name for name in names if name.partition(".")[0] not in sys.stdlib_module_names | {"vplug_rs"}}
-    # The extra, the backport that install() accelerates, the user's own that `vplug run` hands on to.
-    allowed = {"rich", "importlib_metadata"} | ({"sitecustomize"} if room == "_run" else set())
+    # The backport that install() accelerates, the user's own that `vplug run` hands on to.
+    allowed = {"importlib_metadata"} | ({"sitecustomize"} if room == "_run" else set())
     assert {name.partition(".")[0] for name in outside} <= allowed, outside
     own = {name for name in names if name.startswith("vplug_rs")}
     if room in GROUND:
-        assert {name.split(".")[1] for name in own} <= {"env", "errors"}, own
+        assert {name.split(".")[1] for name in own} <= GROUND, own

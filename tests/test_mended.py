@@ -274,6 +274,89 @@ def test_16_a_query_uses_the_uniqueness_key(site: Site, query: str) -> None:
     assert [d.name for d in md.distributions(name=query)] == ["My.Pkg-x"]
 
 
+@pytest.mark.skipif(sys.version_info < (3, 13), reason="`origin` came with Python 3.13")
+def test_26_a_broken_origin_is_none_and_reported(site: Site) -> None:
+    for number, text in enumerate(["{", "[" * 100_000, '{"url": {"1": 2}, "a": "b"}', "3"]):
+        site.build(dist(f"from{number}", "1", **{"direct_url.json": text}))
+    assert [md.distribution(f"from{number}").origin for number in (0, 1)] == [None, None]
+    assert md.distribution("from2").origin.a == "b"
+    assert "direct-url-malformed" in site.wrong()
+
+
+def test_27_a_byte_that_is_not_utf8_in_a_record_is_replaced_and_reported_once(site: Site) -> None:
+    site.build(
+        dist("bad", "1", RECORD=b"a.py,,\n\xff.py,,\n"),
+        dist("good", "1", RECORD="a.py,,\n\ufffd.py,,\n"),
+        {"a.py": "", "\ufffd.py": ""},
+    )
+    for name in ("bad", "good"):
+        assert "a.py" in [str(path) for path in md.files(name) or ()]
+    (found,) = [d for d in vplug_rs.diagnostics() if d.code == "record-not-utf8"]
+    assert (found.line, found.distribution) == (2, "bad 1")
+
+
+def test_28_results_are_of_own_types(site: Site) -> None:
+    site.build(dist("own", "1", "[g]\na = m:f\n"))
+    standard = importlib.import_module("importlib.metadata")
+    (point,) = md.entry_points(group="g")
+    assert (type(point), type(md.distribution("own"))) == (md.EntryPoint, md.PathDistribution)
+    assert not isinstance(point, standard.EntryPoint)
+    assert not isinstance(md.metadata("own"), importlib.import_module("email.message").Message)
+    assert "dist" not in vars(point)
+    assert point.dist.name == "own"
+
+
+def test_a_finding_is_forgotten_when_its_file_is_mended(site: Site) -> None:
+    site.build(dist("noversion", "1", METADATA="Name: noversion\n"))
+    assert md.version("noversion") is None
+    assert "metadata-without-version" in site.wrong()
+    (site.folder / "noversion-1.dist-info/METADATA").write_text("Name: noversion\nVersion: 1\n", encoding="utf-8")
+    assert md.version("noversion") == "1"
+    assert site.wrong() == {}
+
+
+def test_invalidate_caches_forgets_findings(site: Site) -> None:
+    site.build(dist("noversion", "1", METADATA="Name: noversion\n"))
+    assert md.version("noversion") is None
+    md.invalidate_caches()
+    assert site.wrong() == {}
+
+
+def test_a_malformed_line_in_an_archive_is_reported_and_announced(tmp_path: Path) -> None:
+    archive = tmp_path / "bundle.zip"
+    with zipfile.ZipFile(archive, "w") as bundle:
+        bundle.writestr("zipped-1.dist-info/METADATA", "Name: zipped\nVersion: 1\n")
+        bundle.writestr("zipped-1.dist-info/entry_points.txt", "[g]\nword\nzz = m:f\n")
+    code = f"""
+        import sys, vplug_rs
+        sys.path[:0] = [{str(archive)!r}]
+        print([p.name for p in vplug_rs.entry_points(group="g")])
+        print([(d.code, d.line, d.distribution) for d in vplug_rs.diagnostics() if "bundle.zip" in d.path])
+    """
+    names, found, warned = child(code).splitlines()[:3]
+    assert (names, found) == ("['zz']", "[('entry-points-line-without-equals', 2, 'zipped 1')]")
+    assert "RuntimeWarning" in warned
+    assert "1 installed entry_points.txt file is damaged" in warned
+
+
+def test_a_file_of_bad_lines_leaves_a_hundred_findings_and_a_word_about_the_rest(site: Site) -> None:
+    site.build(dist("many", "1", "[g]\n" + "word\n" * 50_000 + "ok = m:f\n"))
+    assert site.found() == [("ok", "m:f")]
+    found = [d for d in vplug_rs.diagnostics() if d.path.startswith(str(site.folder))]
+    assert len(found) == 101
+    assert "what follows is not listed" in found[-1].message
+
+
+def test_metadata_that_cannot_be_read_is_not_called_missing(site: Site) -> None:
+    site.build(dist("copy", "1"), dist("copy", "2", METADATA=Link("METADATA")))
+    assert md.version("copy") == "1"
+    assert "distribution-leftover" not in site.wrong()
+    site.build(dist("lonely", "1", METADATA=Link("METADATA")))
+    assert md.version("lonely") is None
+    assert {"metadata-unreadable"} <= site.wrong().keys()
+    assert "metadata-missing" not in site.wrong()
+
+
 DAMAGED = """
     import os, sys, warnings, vplug_rs
     warnings.simplefilter({action!r})

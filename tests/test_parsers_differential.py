@@ -120,7 +120,7 @@ def test_strict_entry_points_are_read_natively_from_an_ordinary_file(
 @given(data=ENTRY_POINTS)
 def test_the_mended_grammar_differs_only_by_what_it_skips(data: bytes) -> None:
     text = data.decode(errors="ignore")
-    found = [(name, value, group) for name, value, group, _ in _core.parse_entry_points(text)]
+    found = [(name, value, group) for name, value, group, _ in _core.parse_entry_points(text)[0]]
     lines = [line.strip() for line in text.removeprefix("\ufeff").splitlines()]
     sound = [line for line in lines if "=" in line or line.startswith("#") or (line[:1] == "[" and line[-1:] == "]")]
     pairs = GENUINE["Sectioned"].section_pairs("\n".join(sound))
@@ -131,7 +131,7 @@ def test_the_mended_grammar_differs_only_by_what_it_skips(data: bytes) -> None:
 def test_an_entry_point_stands_in_its_line(data: bytes) -> None:
     text = data.decode(errors="ignore")
     editor = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    for name, value, _, number in _core.parse_entry_points(text):
+    for name, value, _, number in _core.parse_entry_points(text)[0]:
         assert name in editor[number - 1]
         assert value in editor[number - 1]
 

@@ -405,6 +405,38 @@ def test_a_link_that_is_switched(bed: Bed, tmp_path: Path) -> None:
             assert [p[1] for p in answer["entry_points()"][1]] == [f"stale:{name}"], resident.what
 
 
+def test_metadata_that_is_a_link_whose_target_comes_and_goes(bed: Bed, tmp_path: Path) -> None:
+    """Neither shows in the stamp of the folder that is listed."""
+    site, target = tmp_path / "site", tmp_path / "target"
+    site.mkdir()
+    (site / "stalelink-1.0.dist-info").symlink_to(target)
+    (site / "staleloop-1.0.dist-info").mkdir()
+    loop = site / "staleloop-1.0.dist-info/entry_points.txt"
+    loop.symlink_to(loop)
+
+    def seen(resident: Server) -> tuple[list[str], list[str]]:
+        answer = dict(resident.ask([str(site)], short=True)["answers"])
+        values = [p[1] for p in answer["entry_points()"][1]] if answer["entry_points()"][0] == "ok" else ["raised"]
+        return values, [v[1] for n, v in answer["distributions()"][1] if n[1] == "stalelink"]
+
+    for _ in range(2):
+        for resident in bed.residents:
+            assert seen(resident)[1] == [], resident.what
+        time.sleep(SETTLE)
+        for resident in bed.residents:
+            assert seen(resident)[1] == [], resident.what
+        target.mkdir()
+        (target / "METADATA").write_text("Metadata-Version: 2.1\nName: stalelink\nVersion: 1.0\n", encoding="utf-8")
+        (target / "entry_points.txt").write_text(points("stale:one"), encoding="utf-8")
+        loop.unlink(missing_ok=True)
+        for resident in bed.residents:
+            assert seen(resident) == (["stale:one"], ["1.0"]), resident.what
+        time.sleep(SETTLE)
+        for resident in bed.residents:
+            assert seen(resident) == (["stale:one"], ["1.0"]), resident.what
+        shutil.rmtree(target)
+
+
 def test_a_replaced_archive(bed: Bed, tmp_path: Path) -> None:
     for value in ("one", "two", "six"):
         made = wheel(tmp_path / value, "stalezip", "1.0", points(f"stale:{value}"))

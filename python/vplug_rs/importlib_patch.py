@@ -30,21 +30,24 @@ class _Installation:
 
     def executed(self, module: "ModuleType", name: str) -> None:
         """Patch a module that has just been executed, unless the last caller has undone it meanwhile."""
-        if self.patch is None:  # kept, for tests empty sys.modules
-            from ._strict._patch import patch
+        try:
+            if self.patch is None:  # kept, for tests empty sys.modules
+                from ._strict._patch import patch
 
-            self.patch = patch
-        with self.lock:
-            if self.wanted:
-                self.grafts += self.patch(module, name)
+                self.patch = patch
+            with self.lock:
+                if self.wanted:
+                    self.grafts += self.patch(module, name)
+        except Exception as error:  # noqa: BLE001  # inside somebody's import: never ours to fail
+            _report_failure(name, error)
 
     def add(self) -> None:
         """One more caller: watch, and patch what is there."""
         with self.lock:
             self.wanted += 1
-            if self.watcher not in sys.meta_path:
+            if _SUPPORTED and self.watcher not in sys.meta_path:
                 sys.meta_path.insert(0, self.watcher)
-            first = self.wanted == 1
+            first = _SUPPORTED and self.wanted == 1
         for name in NAMES if first else ():
             module = sys.modules.get(name)
             if module is not None:
@@ -77,10 +80,22 @@ class _Installation:
         self.lock = RLock()
 
 
+def _report_failure(name: str, error: Exception) -> None:
+    import warnings
+
+    text = f"vplug_rs.install() cannot accelerate {name}, which answers for itself: {type(error).__name__}: {error}"
+    try:
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+    except RuntimeWarning:  # under -W error: the import goes on all the same
+        return
+
+
 def _is_executing(module: "ModuleType") -> bool:
     return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
 
 
+# elsewhere the genuine modules answer for themselves
+_SUPPORTED = "posix" in sys.builtin_module_names
 _installation = _Installation()
 _register = getattr(sys.modules.get("posix"), "register_at_fork", None)  # `os` may not have been imported
 if _register is not None:

@@ -7,10 +7,11 @@ use pyo3::prelude::*;
 
 use super::answer;
 use super::records::Diagnostic;
+use crate::diagnostic;
 use crate::distribution::{self, Answer, Place};
 use crate::files::Folder;
+use crate::import_names::Rules;
 use crate::name::NormalizedName;
-use crate::record::Rules;
 
 /// The first value of a header field, as `metadata[field]`; None if there is none, NotImplemented if odd.
 #[pyfunction]
@@ -87,20 +88,34 @@ pub fn top_level(
     answer(py, found)
 }
 
-/// The mended reading of a text: (name, value, group, line).
+/// Name, value, group, line.
+type EntryPointRow = (String, String, String, u32);
+
+/// The mended reading of a text: (name, value, group, line) of each entry point, and what is wrong in the text.
+///
+/// `path` is the file at fault and `distribution` whose it is, for the findings.
 #[pyfunction]
-pub fn parse_entry_points(text: &str) -> Vec<(String, String, String, u32)> {
-    crate::entry_points::parse(text)
-        .entries()
-        .map(|entry| {
-            (
-                entry.name.to_owned(),
-                entry.value.to_owned(),
-                entry.group.to_owned(),
-                entry.line,
-            )
-        })
-        .collect()
+#[pyo3(signature = (text, path=None, distribution=None))]
+pub fn parse_entry_points(
+    text: &str,
+    path: Option<OsString>,
+    distribution: Option<String>,
+) -> (Vec<EntryPointRow>, Vec<Diagnostic>) {
+    let (parsed, path) = (crate::entry_points::parse(text), path.unwrap_or_default());
+    let rows = parsed.entries().map(|entry| {
+        let (name, value, group) = (entry.name.to_owned(), entry.value.to_owned(), entry.group.to_owned());
+        (name, value, group, entry.line)
+    });
+    let findings = parsed.faults().iter().map(|fault| {
+        let finding = diagnostic::Diagnostic::from_fault(fault.clone(), &path);
+        let distribution = distribution.clone();
+        diagnostic::Diagnostic {
+            distribution,
+            ..finding
+        }
+        .into()
+    });
+    (rows.collect(), findings.collect())
 }
 
 /// (module, attr, extras) of a reference; None if it matches nothing, NotImplemented if it is not ASCII.

@@ -148,7 +148,7 @@ pub fn diagnostic_codes() -> Vec<(&'static str, &'static str, &'static str, &'st
         .collect()
 }
 
-/// How this extension was built: "version", "profile" ("release" or "debug"), "target", "unwinder".
+/// How this extension was built: "version", "profile" ("release" or "debug"), "target".
 #[pyfunction]
 pub fn build_info() -> std::collections::BTreeMap<&'static str, String> {
     let profile = if cfg!(debug_assertions) { "debug" } else { "release" };

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyString, PyTuple};
+use pyo3::types::{PyList, PyString};
 
 use super::records::{Diagnostic, DistributionRow};
 use super::{answer, odd};
@@ -195,12 +195,6 @@ pub struct Inventory {
 
 #[pymethods]
 impl Inventory {
-    /// The path strings that were scanned.
-    #[getter]
-    fn paths<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, self.found.entries.iter().map(|(path, _)| path.as_os_str()))
-    }
-
     /// Path entries left to the interpreter's machinery: (number, path, reason).
     #[getter]
     fn deferred(&self) -> Vec<(usize, OsString, &'static str)> {
@@ -226,12 +220,6 @@ impl Inventory {
     #[getter]
     fn damaged(&self) -> usize {
         self.found.damaged
-    }
-
-    /// A number that is the same for two snapshots only if they are the same.
-    #[getter]
-    fn identity(&self) -> usize {
-        Arc::as_ptr(&self.found).addr()
     }
 
     /// Every metadata folder, in order.

@@ -16,6 +16,7 @@ from typing import Any
 
 ENTRIES = (
     "bad-reference",
+    "broken-origin",
     "byte-order-mark",
     "contained",
     "dangling-link",
@@ -34,6 +35,7 @@ ENTRIES = (
 )
 SUFFIXES = (".dist-info", ".egg-info")
 BROKEN = {  # exception type and a part of its text -> entry
+    ("JSONDecodeError", ""): "broken-origin",
     ("UnicodeDecodeError", ""): "undecodable-byte",
     ("TypeError", "Pair.__new__"): "malformed-line",
     ("TypeError", "expected string"): "nameless-folder",

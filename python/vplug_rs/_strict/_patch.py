@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from functools import partial
 
@@ -63,7 +62,7 @@ def patch(module: ModuleType, name: str) -> list[Graft]:
     Returns:
         What was put in, to be undone; empty if the module only bears the name, or is one that we do not know.
     """
-    if module.__name__ != name or os.name != "posix" or not _has_gil():
+    if module.__name__ != name or not _has_gil():
         return []
     standard = name == _STANDARD
     if standard and (sys.version_info[:2] not in _VERIFIED or sys.implementation.name != "cpython"):
@@ -82,8 +81,13 @@ def patch(module: ModuleType, name: str) -> list[Graft]:
             grafts.append(Graft(function, partial(replacement, target)))
         except LookupError:  # a signature that we do not know
             continue
-    for graft in grafts:
-        graft.apply()
+    try:
+        for graft in grafts:
+            graft.apply()
+    except BaseException:  # all of it, or nothing
+        for graft in reversed(grafts):
+            graft.undo()
+        raise
     return grafts
 
 

@@ -167,9 +167,10 @@ def packages_distributions() -> "dict[str, list[str]]":
 
 
 def diagnostics() -> "list[Diagnostic]":
-    """Everything that is wrong with what is installed: damaged, hidden, doubled, left over.
+    """What is wrong with what is installed: damaged, hidden, doubled, left over.
 
-    Looks at `sys.path` now, and adds what this process came across elsewhere.
+    Looks at the metadata folders of `sys.path` and their entry points now, and adds what this process came across
+    when it was asked for: in METADATA, RECORD, archives and other finders. `vplug doctor` reads those too.
     """
     from vplug_rs.metadata import _report
 
@@ -180,6 +181,9 @@ def diagnostics() -> "list[Diagnostic]":
 def invalidate_caches() -> None:
     """Forgets what was read. Never needed for right answers; here for callers that know the standard's."""
     _core.SCANNER.clear()
+    report = sys.modules.get("vplug_rs.metadata._report")
+    if report is not None:
+        report.forget()
 
 
 def __getattr__(name: str) -> "Any":

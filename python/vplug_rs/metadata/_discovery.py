@@ -151,4 +151,9 @@ def entry_points() -> "list[Any]":
             points.extend(distribution.entry_points)
         except Exception as error:  # noqa: BLE001  # contained: one broken package must not hide the others
             _distribution_failed(distribution, error)
+    from vplug_rs.metadata import _report
+
+    damaged = _report.damaged_files()
+    if damaged:
+        _report.announce(damaged)
     return points

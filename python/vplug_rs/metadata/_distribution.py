@@ -131,7 +131,14 @@ class Distribution:
             import json
             from types import SimpleNamespace
 
-            return json.loads(text, object_hook=lambda data: SimpleNamespace(**data))
+            try:
+                return json.loads(text, object_hook=lambda data: SimpleNamespace(**data))
+            except (ValueError, RecursionError, TypeError) as error:
+                from vplug_rs.metadata import _report
+
+                path = getattr(self, "_info", None) or repr(self)
+                _report.note("direct-url-malformed", os.path.join(path, "direct_url.json"), str(error))
+                return None
 
 
 def _warn_if_abstract(kind: type) -> None:
@@ -177,7 +184,7 @@ class PathDistribution(Distribution):
         try:
             text = data.decode("utf-8")
         except UnicodeDecodeError as error:
-            self._note_bad_bytes(os.fspath(filename), data, error)
+            self._note_bad_bytes(os.fspath(filename), error)
             text = data.decode("utf-8", "replace")
         return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
@@ -213,7 +220,11 @@ class PathDistribution(Distribution):
         for name in names:
             try:
                 found = os.stat(os.path.join(self._info or "", name) if name else self._info or "")
-            except (OSError, ValueError):
+            except (FileNotFoundError, NotADirectoryError, ValueError):
+                continue
+            except OSError as error:
+                self._note(name, "unreadable", str(error))
+                absent = False
                 continue
             if stat.S_ISREG(found.st_mode):
                 self._is_too_large(name, found.st_size)
@@ -221,6 +232,11 @@ class PathDistribution(Distribution):
                 self._note(name, "unreadable", "it is not a regular file")
             absent = absent and not (name or stat.S_ISREG(found.st_mode))
         return absent
+
+    def _headers_file(self) -> str:
+        """The file that the header fields were looked for in."""
+        names = ("METADATA", "PKG-INFO")
+        return next((name for name in names if os.path.isfile(os.path.join(self._info or "", name))), "")
 
     def _note(self, name: str, fault: str, message: str, **more: "Any") -> None:
         from vplug_rs.metadata import _report
@@ -230,13 +246,15 @@ class PathDistribution(Distribution):
         path = os.path.join(self._info or str(self._given), name) if name else self._info
         _report.note(f"{kind}-{fault}", path, message, distribution=self._label(), **more)
 
-    def _note_bad_bytes(self, name: str, data: bytes, error: UnicodeDecodeError) -> None:
-        line = data.count(b"\n", 0, error.start) + 1
+    def _note_bad_bytes(self, name: str, error: UnicodeDecodeError) -> None:
+        line = error.object.count(b"\n", 0, error.start) + 1
         self._note(name, "not-utf8", f"line {line} has a byte that is not UTF-8", line=line)
 
     def _label(self) -> str:
-        stem = os.path.basename(self._info or str(self._given)).rpartition(".")[0]
-        return stem.replace("-", " ", 1)
+        # a folder in an archive ends with a slash
+        stem = os.path.basename((self._info or str(self._given)).rstrip("/")).rpartition(".")[0]
+        # a file name that is not UTF-8 comes with surrogates
+        return stem.replace("-", " ", 1).encode("utf-8", "backslashreplace").decode("utf-8")
 
     def locate_file(self, path: "str | os.PathLike[str]") -> "Any":
         """The path of an installed file, given relative to the folder that holds the metadata folder."""
@@ -251,7 +269,7 @@ class PathDistribution(Distribution):
             if self._explain_absence("METADATA", "PKG-INFO", ""):
                 self._note("", "missing", "it has neither METADATA nor PKG-INFO")
             else:
-                self._note("", f"without-{field.lower()}", f"its metadata has no field `{field}`")
+                self._note(self._headers_file(), f"without-{field.lower()}", f"its metadata has no field `{field}`")
         return found
 
     @property
@@ -274,17 +292,22 @@ class PathDistribution(Distribution):
     @property
     def entry_points(self) -> "Any":
         """The entry points of this distribution, in file order; malformed lines are passed over and reported."""
-        from vplug_rs.metadata._points import EntryPoints
+        from vplug_rs.metadata._points import EntryPoint, EntryPoints
 
         data = self._read_bytes("entry_points.txt")
-        if not isinstance(data, bytes):
-            return EntryPoints._from_text_for(data, self)
         try:
-            return EntryPoints._from_text_for(data.decode("utf-8"), self)
+            text = data.decode("utf-8") if isinstance(data, bytes) else data
         except UnicodeDecodeError as error:
             # a half-read file would look whole: it is left out
-            self._note_bad_bytes("entry_points.txt", data, error)
+            self._note_bad_bytes("entry_points.txt", error)
             return EntryPoints()
+        path = os.path.join(self._info or str(self._given), "entry_points.txt")
+        rows, findings = _core.parse_entry_points(text or "", path, self._label())
+        if findings:
+            from vplug_rs.metadata import _report
+
+            _report.keep(findings)
+        return EntryPoints(EntryPoint(name, value, group)._for(self) for name, value, group, _ in rows)
 
     @property
     def _normalized_name(self) -> str:

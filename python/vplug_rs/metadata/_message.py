@@ -23,10 +23,7 @@ def from_text(text: "str | None") -> "Any":
 
 def from_folder(distribution: "PathDistribution") -> "Any":
     """The fields of a metadata folder."""
-    fields = _core.read_headers(distribution._info or "", strict=False)
-    if fields is NotImplemented:  # the mended reading always answers; kept for a core that may learn to refuse
-        return from_text(distribution.read_text("METADATA"))
-    return Message(distribution, fields)
+    return Message(distribution, _core.read_headers(distribution._info or "", strict=False))
 
 
 class Message:

@@ -159,7 +159,7 @@ class EntryPoints(_SEQUENCE):  # type: ignore[misc]  # the base differs by inter
 
     @staticmethod
     def _from_text(text: "str | None") -> "Iterable[EntryPoint]":
-        return (EntryPoint(name, value, group) for name, value, group, _ in _core.parse_entry_points(text or ""))
+        return (EntryPoint(name, value, group) for name, value, group, _ in _core.parse_entry_points(text or "")[0])
 
 
 if sys.version_info < (3, 12):

@@ -8,7 +8,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_noted: "dict[_core.Diagnostic, None]" = {}
+# finding -> what its file was when it was noted: who has mended the file has mended the finding
+_noted: "dict[_core.Diagnostic, Any]" = {}
 _MOST = 1000  # a loop over a broken folder must not fill the memory
 _announced = False
 
@@ -23,7 +24,17 @@ def keep(findings: "list[_core.Diagnostic]") -> None:
     """Keeps findings of the core."""
     for found in findings:
         if found not in _noted and len(_noted) < _MOST:
-            _noted[found] = None
+            _noted[found] = _state(found.path)
+
+
+def _state(path: str) -> "Any":
+    import os
+
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):  # no file: a finder, the path itself
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _printable(text: str) -> str:
@@ -32,8 +43,21 @@ def _printable(text: str) -> str:
 
 
 def noted() -> "list[_core.Diagnostic]":
-    """The findings that were kept, in order."""
+    """The findings that were kept, in order, without those whose file has changed since."""
+    for found, state in list(_noted.items()):
+        if _state(found.path) != state:
+            _noted.pop(found, None)
     return list(_noted)
+
+
+def forget() -> None:
+    """Drops all findings that were kept."""
+    _noted.clear()
+
+
+def damaged_files() -> int:
+    """How many entry_points.txt the findings are about."""
+    return len({found.path for found in list(_noted) if found.code.startswith("entry-points-")})
 
 
 def announce(count: int) -> None:
