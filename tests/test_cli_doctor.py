@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -179,7 +181,15 @@ def test_an_editable_install_whose_folder_is_gone(lab: CommandLab) -> None:
     assert str(folder) in document["findings"][0]["message"]
 
 
-@pytest.mark.parametrize("text", ["[]", "{", '{"url": 3, "dir_info": {"editable": true}}', '"editable"'])
+@pytest.mark.parametrize("text", ["{", "", "editable", "[" * 100_000, b"\xff\xfe"])
+def test_a_direct_url_that_is_no_json(lab: CommandLab, text: str | bytes) -> None:
+    site = lab.site()
+    path = lab.plugin(site, "acme") / "direct_url.json"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    assert codes(lab.json(site, "doctor", status=1)) == [("direct-url-malformed", str(path), None)]
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"url": 3, "dir_info": {"editable": true}}', '"editable"'])
 def test_an_odd_direct_url_is_left_alone(lab: CommandLab, text: str) -> None:
     site = lab.site()
     info = lab.plugin(site, "acme")
@@ -221,6 +231,8 @@ def test_pth_files(lab: CommandLab) -> None:
     folder = lab.root / "environment" / site
     info = lab.plugin(folder, "owner", "")
     (info / "RECORD").write_text("owned.pth,sha256=abc,40\nowner-1.0.dist-info/RECORD,,\n")
+    second = lab.plugin(folder, "second", "")
+    (second / "RECORD").write_text("owned.pth,sha256=abc,40\n")
     (folder / "owned.pth").write_text("# comment\nimport sys; sys.path_marker = 1\n")
     (folder / "stray.pth").write_text("import sys\n/nonexistent/folder\n\n.\n")
     done = subprocess.run(
@@ -238,7 +250,7 @@ def test_pth_files(lab: CommandLab) -> None:
         ("pth-executes-code", str(folder / "stray.pth"), 1),
         ("pth-folder-missing", str(folder / "stray.pth"), 2),
     }
-    assert found["pth-executes-code", str(folder / "owned.pth"), 2]["distribution"] == "owner"
+    assert found["pth-executes-code", str(folder / "owned.pth"), 2]["distribution"] == "owner 1.0"
     assert found["pth-executes-code", str(folder / "stray.pth"), 1]["distribution"] is None
     assert done.returncode == 1
 
@@ -255,8 +267,6 @@ def test_a_read_only_site(lab: CommandLab) -> None:
 
 def test_things_that_are_no_files(lab: CommandLab) -> None:
     """A FIFO would wait for ever; a folder in place of a file must not end the command."""
-    import os
-
     site = lab.site()
     info = lab.plugin(site, "acme")
     (info / "direct_url.json").mkdir()
@@ -266,4 +276,148 @@ def test_things_that_are_no_files(lab: CommandLab) -> None:
     if hasattr(os, "mkfifo"):
         os.mkfifo(site / "pipe.egg-link")
     document = lab.json(site, "doctor", status=1)
-    assert {finding["code"] for finding in document["findings"]} == {"editable-stale"}
+    assert {finding["code"] for finding in document["findings"]} == {
+        "direct-url-malformed",
+        "editable-stale",
+        "record-unreadable",
+    }
+
+
+PIPES = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no FIFOs")
+NOT_UTF8 = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+
+
+@PIPES
+def test_a_package_whose_init_is_a_fifo_is_a_namespace_as_for_the_import_system(lab: CommandLab) -> None:
+    site = lab.site()
+    info = lab.plugin(site, "acme", "[demo.plugins]\na = ffpkg.sub:f\n")
+    (site / "ffpkg").mkdir()
+    os.mkfifo(site / "ffpkg" / "__init__.py")
+    expected = [("module-missing", str(info / "entry_points.txt"), 2)]
+    assert codes(lab.json(site, "doctor", status=1)) == expected
+    assert lab.json(site, "why", "a", status=1)["status"] == "missing-module"
+
+
+def test_a_package_whose_init_is_too_large_to_be_read_cannot_be_checked(lab: CommandLab) -> None:
+    site = lab.site()
+    info = lab.plugin(site, "acme", "[demo.plugins]\na = pack.sub:f\n")
+    (site / "pack").mkdir()
+    with (site / "pack" / "__init__.py").open("wb") as file:
+        file.truncate(1 << 30)
+    assert codes(lab.json(site, "doctor")) == [("module-unchecked", str(info / "entry_points.txt"), 2)]
+
+
+@NOT_UTF8
+def test_a_folder_name_that_is_not_utf8(lab: CommandLab) -> None:
+    """The core names the distribution in its findings, and so do the checks of the command line."""
+    site = lab.site()
+    info = site / "caf\udce9-1.0.dist-info"
+    info.mkdir()
+    (info / "entry_points.txt").write_text("[demo.plugins]\nfine = caf_mod:run\nno equals sign\n")
+    document = lab.json(site, "doctor", status=1)
+    assert [(finding["code"], finding["distribution"]) for finding in document["findings"]] == [
+        ("module-missing", "caf\ufffd 1.0"),
+        ("entry-points-line-without-equals", "caf\ufffd 1.0"),
+        ("metadata-missing", "caf\ufffd 1.0"),
+    ]
+
+
+def test_every_finding_names_a_distribution_as_its_folder_does(lab: CommandLab) -> None:
+    site = lab.site()
+    info = lab.plugin(site, "gam", "[demo.plugins]\nlost = lost_mod:run\nno equals sign\nshared = gam_mod:run\n")
+    (info / "METADATA").write_text("Version: 1.0\n")
+    (info / "RECORD").write_text("a.py,sha256=x,1,2,3\n")
+    (info / "direct_url.json").write_text('{"url": "file:///nowhere/at/all", "dir_info": {"editable": true}}')
+    lab.plugin(site, "alpha", "[demo.plugins]\nshared = alpha_mod:run\n")
+    plain = site / "plain.egg-info"
+    plain.mkdir()
+    (plain / "PKG-INFO").write_text("Name: plain\n")
+    named = {finding["code"]: finding["distribution"] for finding in lab.json(site, "doctor", status=1)["findings"]}
+    assert named == {
+        "entry-points-line-without-equals": "gam 1.0",
+        "module-missing": "gam 1.0",
+        "metadata-without-name": "gam 1.0",
+        "record-malformed": "gam 1.0",
+        "editable-stale": "gam 1.0",
+        "entry-point-name-collision": "gam 1.0",
+        "metadata-without-version": "plain",
+    }
+
+
+def obedient(lab: CommandLab, site: Path, *words: str) -> Any:
+    """Run `vplug WORDS --json` as somebody whom file modes stop."""
+    if os.geteuid():
+        done = subprocess.run(
+            [*lab.command(), *words, "--json"], env=lab.environment(site), capture_output=True, text=True, check=False
+        )
+    elif shutil.which("setpriv"):
+        drop = "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-dac_override,-dac_read_search"
+        done = subprocess.run(
+            ["setpriv", *drop, *lab.command(), *words, "--json"],
+            env=lab.environment(site),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    else:
+        pytest.skip("root reads everything here, and there is no setpriv")
+    assert done.returncode in {0, 1}, done.stderr
+    return json.loads(done.stdout)
+
+
+@PIPES
+@pytest.mark.parametrize("what", ["folder", "file"])
+def test_metadata_that_may_not_be_read_is_not_called_missing(lab: CommandLab, what: str) -> None:
+    site = lab.site()
+    info = lab.plugin(site, "acme")
+    closed = info if what == "folder" else info / "METADATA"
+    closed.chmod(0)
+    document = obedient(lab, site, "doctor")
+    closed.chmod(0o755)
+    found = {finding["code"]: finding for finding in document["findings"]}
+    assert "metadata-missing" not in found
+    assert found["metadata-unreadable"]["path"] == str(info / "METADATA")
+    assert found["metadata-unreadable"]["message"] == "it cannot be read: Permission denied"
+    assert "remove" not in found["metadata-unreadable"]["advice"]
+
+
+@PIPES
+def test_metadata_that_is_no_file_is_not_called_missing(lab: CommandLab) -> None:
+    site = lab.site()
+    info = lab.plugin(site, "acme")
+    (info / "METADATA").unlink()
+    os.mkfifo(info / "METADATA")
+    (found,) = lab.json(site, "doctor", status=1)["findings"]
+    assert (found["code"], found["path"]) == ("metadata-unreadable", str(info / "METADATA"))
+    assert found["message"] == "it is not a regular file"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (b"acme_mod.py,sha256=x,1\nacme-1.0.dist-info/RECORD,,\n", []),
+        (b"gone.py,,\n", []),
+        (b"a.py,,\nb.py,,1,2\n", [("record-malformed", 2)]),
+        (b"a.py,,twelve\n", [("record-malformed", 1)]),
+        (b"a.py,,\ncaf\xe9.py,,\n", [("record-not-utf8", 2)]),
+        (None, [("record-unreadable", None)]),
+        (1 << 27, [("record-too-large", None)]),
+    ],
+    ids=["whole", "of a file that is gone", "columns", "size", "latin-1", "no file", "too large"],
+)
+def test_the_list_of_files_is_read(
+    lab: CommandLab, text: bytes | int | None, expected: list[tuple[str, int | None]]
+) -> None:
+    site = lab.site()
+    record = lab.plugin(site, "acme") / "RECORD"
+    if text is None:
+        record.mkdir()
+    elif isinstance(text, int):
+        with record.open("wb") as file:
+            file.truncate(text)
+    else:
+        record.write_bytes(text)
+    document = lab.json(site, "doctor", status=int(bool(expected)))
+    assert codes(document) == [(code, str(record), line) for code, line in expected]
+    assert {finding["distribution"] for finding in document["findings"]} <= {"acme 1.0"}
+    assert lab.run(site, "why", "acme", "--group", "demo.plugins").returncode == 0  # the entry point is whole

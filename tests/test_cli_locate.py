@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import os
 import pkgutil
 import sys
 import zipfile
@@ -98,3 +100,21 @@ def test_portions_of_a_namespace_are_searched_together(tmp_path: Path) -> None:
 )
 def test_the_module_of_a_value(value: str, module: str | None) -> None:
     assert module_of(value) == module
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no FIFOs")
+def test_what_is_no_regular_file_is_passed_over_as_the_interpreter_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package in ("pipe_pack", "folder_pack"):
+        (tmp_path / package).mkdir()
+    os.mkfifo(tmp_path / "pipe_pack" / "__init__.py")
+    (tmp_path / "folder_pack" / "__init__.py").mkdir()
+    os.mkfifo(tmp_path / "pipe_mod.py")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.invalidate_caches()
+    locator = Locator([str(tmp_path)])
+    for name in ("pipe_pack", "folder_pack", "pipe_mod", "pipe_pack.sub"):
+        spec = importlib.util.find_spec(name)
+        assert (locator.find(name).state == "found") == (spec is not None), name
+        assert spec is None or spec.origin is None

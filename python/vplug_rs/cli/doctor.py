@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from vplug_rs import _core, report
+from vplug_rs import report
 from vplug_rs.cli import editable, headers, inventory, pth
-from vplug_rs.cli.findings import SEVERITIES, as_dict, in_order, place
+from vplug_rs.cli.findings import SEVERITIES, as_dict, in_order, make, place
 from vplug_rs.cli.locate import Locator, module_of
+from vplug_rs.cli.parser import declare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from vplug_rs import _core
     from vplug_rs.cli.inventory import Entry, Site
 
 HELP = """\
 Find what is wrong with the metadata of this environment. Nothing is imported.
 
-Looks for damaged, shadowed, doubled and left-over metadata, entry points that
-collide or whose module does not exist, editable installs whose folder is gone,
-and .pth files that run code. Each finding says where, how bad and what to do;
-docs/diagnostics.md explains each code."""
+Looks for damaged, shadowed, doubled and left-over metadata, lists of files that
+cannot be used, entry points that collide or whose module does not exist,
+editable installs whose folder is gone, and .pth files that run code. Each
+finding says where, how bad and what to do; docs/diagnostics.md explains each
+code."""
 
 EPILOG = """\
 exit status:
-  0  healthy; notes do not count
+  0  healthy; notes do not count: a copy that another one shadows is a note
   1  at least one error or warning
   2  the command line is wrong
 """
@@ -40,8 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     Args:
         parser: The command's parser.
     """
-    parser.epilog = EPILOG
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    declare(parser, EPILOG)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -97,12 +99,12 @@ def modules(site: Site) -> Iterator[_core.Diagnostic]:
         found = locator.find(module)
         if found.state == "found":
             continue
-        yield _core.Diagnostic(
+        yield make(
             "module-missing" if found.state == "missing" else "module-unchecked",
             entry.file,
             f"`{entry.name} = {entry.value}` in group `{entry.group}`: {found.detail}",
             line=entry.line,
-            distribution=entry.copy.name,
+            copy=entry.copy,
         )
 
 
@@ -118,13 +120,13 @@ def collisions(entries: list[Entry]) -> Iterator[_core.Diagnostic]:
             continue
         other = first.setdefault((entry.group, entry.name), entry)
         if other.copy is not entry.copy:
-            yield _core.Diagnostic(
+            yield make(
                 "entry-point-name-collision",
                 entry.file,
                 f"`{entry.copy.label}` and `{other.copy.label}` both offer `{entry.name}` in group `{entry.group}`; "
-                f"the other one is in `{other.file}`" + (f", line {other.line}" if other.line else ""),
+                f"the other one is in `{other.file}`, line {other.line}",
                 line=entry.line,
-                distribution=entry.copy.name,
+                copy=entry.copy,
             )
 
 

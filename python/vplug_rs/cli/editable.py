@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 
-from vplug_rs import _core
-from vplug_rs.cli.findings import read_text
+from vplug_rs.cli.findings import Unread, make, read_bytes, read_text
 from vplug_rs.cli.locate import SUFFIXES
 
 TYPE_CHECKING = False
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     import ast
     from collections.abc import Iterable, Iterator, Sequence
 
+    from vplug_rs import _core
     from vplug_rs.cli.inventory import Copy, Site
 
 TABLES = frozenset({"MAPPING", "NAMESPACES"})
@@ -70,7 +70,7 @@ def _files(paths: Iterable[str], prefix: str, suffix: str) -> Iterator[str]:
     for folder in dict.fromkeys(paths):
         try:
             children = os.listdir(folder or os.curdir)
-        except OSError:  # the core reports path entries that cannot be read
+        except (OSError, ValueError):  # the core reports path entries that cannot be read
             continue
         for child in sorted(children):
             if child.startswith(prefix) and child.endswith(suffix):
@@ -79,15 +79,21 @@ def _files(paths: Iterable[str], prefix: str, suffix: str) -> Iterator[str]:
 
 def _direct_url(copy: Copy) -> Iterator[_core.Diagnostic]:
     path = os.path.join(copy.path, "direct_url.json")
-    text = read_text(path)
-    if text is None or "editable" not in text:
+    data = read_bytes(path)
+    if isinstance(data, Unread):
+        if data.fault != "missing":
+            yield make("direct-url-malformed", path, data.reason, copy=copy)
         return
     import json
     from urllib.parse import urlsplit
     from urllib.request import url2pathname
 
     try:
-        document = json.loads(text)
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        yield make("direct-url-malformed", path, f"it is no JSON: {error}", copy=copy)
+        return
+    try:
         editable = document["dir_info"]["editable"]
         parts = urlsplit(str(document["url"]))
     except (KeyError, TypeError, ValueError):  # some other document: nothing that we could check
@@ -96,11 +102,11 @@ def _direct_url(copy: Copy) -> Iterator[_core.Diagnostic]:
         return
     folder = url2pathname(parts.path)
     if not os.path.isdir(folder):
-        yield _core.Diagnostic(
+        yield make(
             "editable-stale",
             path,
             f"`{copy.label}` is installed in editable mode from `{folder}`, which is gone",
-            distribution=copy.name,
+            copy=copy,
         )
 
 
@@ -110,19 +116,17 @@ def _egg_link(path: str) -> Iterator[_core.Diagnostic]:
     folder = lines[0].strip() if lines else ""
     target = os.path.join(os.path.dirname(path), folder)
     if not folder:
-        yield _core.Diagnostic("editable-stale", path, "the link of a development install names no folder")
+        yield make("editable-stale", path, "the link of a development install names no folder")
     elif not os.path.isdir(target):
-        yield _core.Diagnostic(
-            "editable-stale", path, f"a development install points to `{target}`, which is gone", line=1
-        )
+        yield make("editable-stale", path, f"a development install points to `{target}`, which is gone", line=1)
     else:
-        yield _core.Diagnostic("egg-link", path, f"a development install points to `{target}`", line=1)
+        yield make("egg-link", path, f"a development install points to `{target}`", line=1)
 
 
 def _finder(table: FinderTable) -> Iterator[_core.Diagnostic]:
     for name, target, line in table.targets:
         if not os.path.isdir(target) and not any(os.path.isfile(target + suffix) for suffix in SUFFIXES):
-            yield _core.Diagnostic(
+            yield make(
                 "editable-stale",
                 table.path,
                 f"the editable install of `{name}` points to `{target}`, which is gone",
@@ -136,7 +140,7 @@ def _targets(text: str) -> Iterator[tuple[str, str, int]]:
 
     try:
         tree = ast.parse(text)
-    except (SyntaxError, ValueError):  # not setuptools' template: it says nothing that we could check
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # not setuptools' template: nothing to check
         return
     for statement in tree.body:
         if isinstance(statement, ast.AnnAssign):

@@ -1,6 +1,6 @@
-"""The metadata file of each live copy: is it there, can it be read, does it say what it must?
+"""The metadata files of each live copy: are they there, can they be read, do they say what they must?
 
-In: copies. Out: findings. A scan of entry points never opens these files, so the commands look for themselves.
+In: copies. Out: findings. A scan of entry points opens neither METADATA nor RECORD, so the commands look themselves.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from vplug_rs import _core
+from vplug_rs.cli.findings import Unread, make, read_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
 
     from vplug_rs.cli.inventory import Copy
 
-NAMES = ("METADATA", "PKG-INFO")
+NAMES = ("METADATA", "PKG-INFO", "")  # an `.egg-info` may be the file itself
 REQUIRED = (("Name", "metadata-without-name"), ("Version", "metadata-without-version"))
-LIMIT = 64 * 1024 * 1024  # the core says what is too large; this only bounds what is looked at here
+LARGEST_RECORD = 64 * 1024 * 1024  # the core reads no larger one
 
 
 def check(copies: Iterable[Copy]) -> Iterator[_core.Diagnostic]:
@@ -28,29 +29,48 @@ def check(copies: Iterable[Copy]) -> Iterator[_core.Diagnostic]:
     """
     for copy in copies:
         if copy.state == "live" and copy.origin == "files":
-            yield from _check(copy)
+            yield from _metadata(copy)
+            yield from _record(copy)
 
 
-def _check(copy: Copy) -> Iterator[_core.Diagnostic]:
-    files = [path for path in (os.path.join(copy.path, name) for name in NAMES) if os.path.isfile(path)]
-    path = files[0] if files else copy.path  # an `.egg-info` may be the file itself
-    if not os.path.isfile(path):
-        message = "there is neither METADATA nor PKG-INFO, so name and version are guessed"
-        yield _core.Diagnostic("metadata-missing", copy.path, message, distribution=copy.name)
-        return
-    try:
-        with open(path, "rb") as file:
-            data = file.read(LIMIT)
-    except OSError as error:
-        yield _core.Diagnostic("metadata-unreadable", path, f"the file cannot be read: {error.strerror}")
-        return
+def _metadata(copy: Copy) -> Iterator[_core.Diagnostic]:
+    for name in NAMES:
+        path = os.path.join(copy.path, name) if name else copy.path
+        data = read_bytes(path)
+        if not isinstance(data, Unread):
+            yield from _headers(copy, path, data)
+            return
+        if data.fault != "missing" and (name or not os.path.isdir(path)):
+            # Whatever cannot be read is no reason to tell anybody to delete it.
+            code = "metadata-too-large" if data.fault == "too-large" else "metadata-unreadable"
+            yield make(code, path, data.reason, copy=copy)
+            return
+    message = "there is neither METADATA nor PKG-INFO, so name and version are guessed"
+    yield make("metadata-missing", copy.path, message, copy=copy)
+
+
+def _headers(copy: Copy, path: str, data: bytes) -> Iterator[_core.Diagnostic]:
     try:
         data.decode()
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         message = f"byte {data[error.start]:#04x} is not UTF-8"
-        yield _core.Diagnostic("metadata-not-utf8", path, message, line=line, distribution=copy.name)
+        yield make("metadata-not-utf8", path, message, line=line, copy=copy)
     for field, code in REQUIRED:
         value = _core.read_header(copy.path, field, strict=False)
         if value is None or (isinstance(value, str) and not value.strip()):
-            yield _core.Diagnostic(code, path, f"there is no `{field}`", distribution=copy.name)
+            yield make(code, path, f"there is no `{field}`", copy=copy)
+
+
+def _record(copy: Copy) -> Iterator[_core.Diagnostic]:
+    path = os.path.join(copy.path, "RECORD")
+    data = read_bytes(path, LARGEST_RECORD)
+    if isinstance(data, Unread):
+        if data.fault != "missing":  # without one it is a package of the system, or an older form
+            yield make(
+                f"record-{'too-large' if data.fault == 'too-large' else 'unreadable'}", path, data.reason, copy=copy
+            )
+        return
+    # The exact reading refuses what the standard library may fail on; the mended one says what that is.
+    if _core.read_record(copy.path, "", exists=False) is NotImplemented:
+        yield from _core.read_files(copy.path, os.path.dirname(copy.path) or os.curdir)[1]

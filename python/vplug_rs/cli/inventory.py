@@ -10,12 +10,14 @@ import os
 import sys
 
 from vplug_rs import _core
+from vplug_rs.cli.findings import key_of, make
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 METADATA_SUFFIXES = (".dist-info", ".egg-info")
+EGG_INSIDE = "EGG-INFO"
 
 
 class Copy:
@@ -65,18 +67,30 @@ class Copy:
         return f"{self.name} {self.version}"
 
     @property
+    def title(self) -> str:
+        """Name and version as the metadata folder's name says them: what findings call the distribution."""
+        path = self.path
+        if os.path.basename(path) == EGG_INSIDE:  # an egg says it one level higher
+            path = os.path.dirname(path)
+        stem = os.path.basename(path).rpartition(".")[0] or os.path.basename(path)
+        # The same as `dist_info::label` of the core.
+        return os.fsencode(stem.replace("-", " ", 1)).decode("utf-8", "replace")
+
+    @property
     def folder(self) -> str:
         """The path entry in a form that can be printed: the empty one is the current directory."""
         return self.path_entry or os.curdir
 
-    def set_identity(self, name: str, version: str) -> None:
+    def set_identity(self, name: str | None, version: str | None) -> None:
         """Fix name and version for a copy whose files the core cannot read.
 
         Args:
-            name: The project's name.
-            version: Its version.
+            name: The project's name; by default what the folder's name says.
+            version: Its version; likewise.
         """
-        self._name, self._version, self.origin = name, version, "archive"
+        self._name = name or self._from_folder()[0] or self.key
+        self._version = version or self._from_folder()[1] or "unknown"
+        self.origin = "archive"
 
     def _header(self, field: str) -> str | None:
         value = _core.read_header(self.path, field, strict=False)
@@ -99,13 +113,13 @@ class Entry:
         value: What it points to.
         group: Its group.
         copy: The copy that declares it.
-        line: The line in `entry_points.txt`, or `None` inside an archive.
+        line: The line in `entry_points.txt`.
         order: Its place among the live ones of its group, from 1; `None` when its copy is not live.
     """
 
     __slots__ = ("copy", "group", "line", "name", "order", "value")
 
-    def __init__(self, name: str, value: str, group: str, copy: Copy, line: int | None) -> None:
+    def __init__(self, name: str, value: str, group: str, copy: Copy, line: int) -> None:
         """Describe an entry; `Site` gives it its order."""
         self.name = name
         self.value = value
@@ -127,7 +141,8 @@ class Site:
         paths: The search path.
         copies: All metadata folders and files: path order, and by name inside a folder.
         entries: All entry points, those of hidden copies too, in the effective order.
-        diagnostics: What the core has to say about them.
+        live: Those that a host gets to see.
+        diagnostics: What reading them has brought to light.
     """
 
     def __init__(
@@ -142,15 +157,16 @@ class Site:
         self.copies = copies
         self.entries = sorted(entries, key=lambda entry: entry.copy.entry_index)
         self.diagnostics = list(diagnostics)
-        numbers: dict[str, int] = {}
+        self._sizes: dict[str, int] = {}
+        self._slots: dict[tuple[str, str], list[Entry]] = {}
         for entry in self.entries:
+            self._slots.setdefault((entry.group, entry.name), []).append(entry)
             if entry.copy.state == "live":
-                entry.order = numbers[entry.group] = numbers.get(entry.group, 0) + 1
-
-    @property
-    def live(self) -> list[Entry]:
-        """The entry points that a host gets to see."""
-        return [entry for entry in self.entries if entry.order is not None]
+                entry.order = self._sizes[entry.group] = self._sizes.get(entry.group, 0) + 1
+        self.live = [entry for entry in self.entries if entry.order is not None]
+        self._places: dict[tuple[str, int | None], list[_core.Diagnostic]] = {}
+        for found in self.diagnostics:
+            self._places.setdefault((found.path, found.line), []).append(found)
 
     def group_size(self, group: str) -> int:
         """How many live entry points a group has.
@@ -158,7 +174,25 @@ class Site:
         Args:
             group: Its name.
         """
-        return sum(entry.group == group for entry in self.live)
+        return self._sizes.get(group, 0)
+
+    def slot(self, group: str, name: str) -> list[Entry]:
+        """All entry points of one group and name, those of hidden copies too.
+
+        Args:
+            group: The group.
+            name: The name.
+        """
+        return self._slots.get((group, name), [])
+
+    def findings_at(self, path: str, line: int | None) -> list[_core.Diagnostic]:
+        """What is wrong with one line.
+
+        Args:
+            path: The file.
+            line: The line; `None` for the file as a whole.
+        """
+        return self._places.get((path, line), [])
 
     def copies_of(self, name: str) -> list[Copy]:
         """All copies of one distribution, the live one first.
@@ -166,12 +200,12 @@ class Site:
         Args:
             name: The project's name in any spelling.
         """
-        key = _core.normalize(name)
+        key = key_of(name)
         found = [
             copy
             for copy in self.copies
             # Remains of an uninstall have a changed folder name; their metadata still says what they were.
-            if copy.key == key or (copy.state == "ignored" and key and _core.normalize(copy.name) == key)
+            if key and (copy.key == key or (copy.state == "ignored" and key_of(copy.name) == key))
         ]
         return sorted(found, key=lambda copy: copy.state != "live")
 
@@ -180,10 +214,12 @@ def load(paths: Iterable[object] | None = None) -> Site:
     """Read the environment once.
 
     Args:
-        paths: A search path; by default that of this interpreter. Elements that are not strings are skipped, as the
-            import system does.
+        paths: A search path; by default that of this interpreter. Elements that are not strings are reported and
+            skipped, as the import system does.
     """
-    strings = [path for path in (sys.path if paths is None else paths) if isinstance(path, str)]
+    everything = list(sys.path if paths is None else paths)
+    strings = [path for path in everything if isinstance(path, str) and _can_be_a_file(path)]
+    odd = [path for path in everything if not isinstance(path, str)]
     inventory = _core.Scanner().scan(strings)
     by_number: dict[int, Copy] = {}
     hidden: list[tuple[Copy, int]] = []
@@ -199,8 +235,18 @@ def load(paths: Iterable[object] | None = None) -> Site:
         Entry(name, value, group, by_number[number], line)
         for name, value, group, number, line in inventory.entry_points(all=True)
     ]
+    diagnostics = inventory.diagnostics()
+    diagnostics += [make("path-entry-not-a-string", "sys.path", f"{path!r} is no string") for path in odd]
     if inventory.deferred:
         from vplug_rs.cli import archives
 
-        archives.merge(inventory.deferred, copies, entries)
-    return Site(strings, copies, entries, inventory.diagnostics())
+        diagnostics += archives.merge(inventory.deferred, copies, entries)
+    return Site(strings, copies, entries, diagnostics)
+
+
+def _can_be_a_file(path: str) -> bool:
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -11,6 +11,8 @@ import sys
 from importlib.machinery import BYTECODE_SUFFIXES, EXTENSION_SUFFIXES, SOURCE_SUFFIXES
 from zipimport import ZipImportError, zipimporter
 
+from vplug_rs.cli.findings import Unread, read_bytes
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,14 +111,14 @@ class Locator:
             if part in children:
                 package = os.path.join(place, part)
                 inside = self._children(package)
-                for suffix in SUFFIXES:
-                    if f"__init__{suffix}" in inside:
-                        return os.path.join(package, f"__init__{suffix}"), [package]
+                init = _first_file(package, "__init__", inside)
+                if init is not None:
+                    return init, [package]
                 if os.path.isdir(package):
                     portions.append(package)
-            for suffix in SUFFIXES:
-                if part + suffix in children:
-                    return os.path.join(place, part + suffix), []
+            file = _first_file(place, part, children)
+            if file is not None:
+                return file, []
         return None, portions
 
     def _step_editable(self, name: str) -> tuple[str | None, list[str]]:
@@ -136,7 +138,7 @@ class Locator:
             try:
                 known = frozenset(os.listdir(folder))
                 self._folders.add(folder)
-            except OSError:  # no such folder, not a folder, not ours to read: nothing can be imported from it
+            except (OSError, ValueError):  # no folder, or not ours to read: nothing can be imported from it
                 known = frozenset()
             self._listings[folder] = known
         return known
@@ -146,7 +148,7 @@ class Locator:
         if place not in self._archives:
             try:
                 self._archives[place] = zipimporter(place)
-            except ZipImportError:  # no file of that name, or no zip file
+            except (ZipImportError, OSError, ValueError):  # no file of that name, or no zip file
                 self._archives[place] = None
         archive = self._archives[place]
         spec = None if archive is None else archive.find_spec(part)
@@ -165,10 +167,17 @@ class Locator:
         return Found("missing", detail=f"there is no module `{missing}`")
 
 
+def _first_file(folder: str, stem: str, children: frozenset[str]) -> str | None:
+    """The file that the import system would take for a module: it passes over what is no regular file."""
+    for suffix in SUFFIXES:
+        if stem + suffix in children:
+            path = os.path.join(folder, stem + suffix)
+            if os.path.isfile(path):
+                return path
+    return None
+
+
 def _is_dynamic(init: str) -> bool:
-    try:
-        with open(init, "rb") as file:
-            text = file.read()
-    except OSError:
-        return True  # it cannot be read, so nothing can be said about it
-    return any(mark in text for mark in DYNAMIC_MARKS)
+    text = read_bytes(init)
+    # If it cannot be read, nothing can be said about it.
+    return isinstance(text, Unread) or any(mark in text for mark in DYNAMIC_MARKS)

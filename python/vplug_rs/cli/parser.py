@@ -43,8 +43,8 @@ WIDTH = 80  # fixed, so that help reads the same in every terminal and can be co
 
 EXIT_STATUS = """\
 exit status:
-  0    done, nothing to report
-  1    findings: something is hidden, damaged or missing
+  0    done, and nothing is wrong with what was asked for
+  1    done, and something is: `vplug COMMAND --help` says what counts
   2    the command line is wrong
   3    there is nothing of that name
   70   internal error (`vplug --traceback COMMAND` shows it whole)
@@ -155,6 +155,18 @@ def command_parser(command: str, module: Command) -> Parser:
     parser = Parser(f"vplug {command}", module.HELP)
     module.add_arguments(parser)
     return parser
+
+
+def declare(parser: argparse.ArgumentParser, epilog: str, json: str = "print one JSON object") -> None:
+    """Add what all commands have that answer with data.
+
+    Args:
+        parser: The command's parser.
+        epilog: The text at the end of its help.
+        json: What `--json` does.
+    """
+    parser.epilog = epilog
+    parser.add_argument("--json", action="store_true", help=json)
 
 
 def version_text(*, verbose: bool) -> str:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import os
 import sys
 
-from vplug_rs import _core
-from vplug_rs.cli.findings import read_text
+from vplug_rs.cli.findings import make, read_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from vplug_rs import _core
     from vplug_rs.cli.inventory import Copy, Site
 
 FILE_LISTS = ("RECORD", "installed-files.txt")
@@ -31,11 +31,12 @@ def check(site: Site) -> Iterator[_core.Diagnostic]:
     for folder in site_directories(site.paths):
         try:
             children = sorted(os.listdir(folder))
-        except OSError:  # Python itself cannot read it either
+        except (OSError, ValueError):  # Python itself cannot read it either
             continue
-        for child in children:
-            if child.endswith(".pth") and not (child.startswith(".") and _skips_hidden()):
-                yield from _check_file(site, folder, child)
+        files = [child for child in children if child.endswith(".pth") and not (child[0] == "." and _skips_hidden())]
+        owners = _owners(site, folder, files)
+        for child in files:
+            yield from _check_file(folder, child, owners.get(child))
 
 
 def site_directories(paths: list[str]) -> list[str]:
@@ -58,39 +59,40 @@ def site_directories(paths: list[str]) -> list[str]:
     return list(found.values())
 
 
-def _check_file(site: Site, folder: str, child: str) -> Iterator[_core.Diagnostic]:
+def _check_file(folder: str, child: str, owner: Copy | None) -> Iterator[_core.Diagnostic]:
     path = os.path.join(folder, child)
     for number, line in enumerate((read_text(path) or "").splitlines(), 1):
         text = line.strip()
         if not text or line.startswith("#"):
             continue
         if line.startswith(CODE_STARTS):
-            owner = _owner(site, folder, child)
             shown = text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
-            yield _core.Diagnostic(
+            yield make(
                 "pth-executes-code",
                 path,
                 f"every start of Python runs `{shown}`; "
                 + (f"the file belongs to `{owner.label}`" if owner else "no distribution lists the file as its own"),
                 line=number,
-                distribution=owner.name if owner else None,
+                copy=owner,
             )
         elif not os.path.exists(os.path.join(folder, text)):
-            yield _core.Diagnostic(
-                "pth-folder-missing", path, f"the line adds `{text}` to the path, which is gone", line=number
-            )
+            yield make("pth-folder-missing", path, f"the line adds `{text}` to the path, which is gone", line=number)
 
 
-def _owner(site: Site, folder: str, child: str) -> Copy | None:
-    """The distribution whose list of files names this one."""
-    for copy in site.copies:
+def _owners(site: Site, folder: str, files: list[str]) -> dict[str, Copy]:
+    """The distribution whose list of files names each of these; each list is read once."""
+    owners: dict[str, Copy] = {}
+    wanted = set(files)
+    for copy in site.copies if wanted else ():
         if copy.path_entry != folder or copy.state != "live":
             continue
         for name in FILE_LISTS:
             text = read_text(os.path.join(copy.path, name)) or ""
-            if any(line.partition(",")[0].strip('"').removeprefix("../") == child for line in text.splitlines()):
-                return copy
-    return None
+            for line in text.splitlines() if ".pth" in text else ():
+                child = line.partition(",")[0].strip('"').removeprefix("../")
+                if child in wanted:
+                    owners.setdefault(child, copy)
+    return owners
 
 
 def _skips_hidden() -> bool:
