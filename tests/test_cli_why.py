@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING
+
+import pytest
 
 from cli_lab import CommandLab, lab
 
@@ -242,3 +246,100 @@ def test_an_empty_name_is_simply_absent(lab: CommandLab) -> None:
     site = lab.site()
     lab.plugin(site, "acme")
     assert lab.run(site, "why", "").returncode == 3
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+def test_names_that_are_not_utf8(lab: CommandLab) -> None:
+    site = lab.site()
+    lab.plugin(site, "acme")
+    (site / "~caf\udce9-1.0.dist-info").mkdir()
+    (site / "caf\udce9-1.0.dist-info").mkdir()
+    assert lab.run(site, "why", "acme").returncode == 0
+    assert lab.run(site, "why", "\udcff").returncode == 3
+    assert lab.run(site, "why", "caf\udce9").stdout.startswith("`caf\\udce9` 1.0 is damaged")
+
+
+def test_an_empty_name_is_absent_beside_folders_without_a_name(lab: CommandLab) -> None:
+    site = lab.site()
+    (site / ".dist-info").mkdir()
+    assert lab.run(site, "why", "").returncode == 3
+
+
+def test_a_name_declared_twice_in_one_file_hides_nothing(lab: CommandLab) -> None:
+    site = lab.site()
+    lab.plugin(site, "acme", "[demo.plugins]\na = acme_mod:run\na = acme_mod:run\n")
+    document = lab.json(site, "why", "a")
+    assert [(case["order"], case["twins"]) for case in document["entry_points"]] == [(1, []), (2, [])]
+    assert "hides" not in lab.run(site, "why", "a").stdout
+
+
+def test_many_rivals_are_counted_not_listed(lab: CommandLab) -> None:
+    site = lab.site()
+    lab.plugin(site, "acme", "[demo.plugins]\na = acme_mod:run\n")
+    lab.plugin(site, "beta", "[demo.plugins]\n" + "a = beta_mod:run\n" * 40)
+    done = lab.run(site, "why", "a")
+    assert done.stdout.count("also claimed") == 6
+    assert "and 34 more" in done.stdout
+    assert len(lab.json(site, "why", "a", status=1)["entry_points"][0]["rivals"]) == 40
+
+
+MEASURE = """
+import sys
+from vplug_rs.cli import main
+import vplug_rs.cli.why, vplug_rs.cli.explain
+opened = lines = 0
+def hear(event, args):
+    global opened
+    opened += event == "open" and str(args[0]).endswith("entry_points.txt")
+def trace(frame, event, arg):
+    global lines
+    if "vplug_rs" not in frame.f_code.co_filename:
+        return None
+    lines += event == "line"
+    return trace
+sys.addaudithook(hear)
+sys.settrace(trace)
+status = main(["why", sys.argv[1]])
+sys.settrace(None)
+print("COST", status, opened, lines)
+"""
+
+
+def cost(lab: CommandLab, site: Path, name: str) -> tuple[int, int, int]:
+    """Run `vplug why NAME`; give its status, how often it opened an entry_points.txt, and the lines it executed."""
+    done = subprocess.run(
+        [sys.executable, "-S", "-P", "-c", MEASURE, name],
+        env=lab.environment(site),
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=True,
+    )
+    status, opened, lines = done.stdout.splitlines()[-1].removeprefix("COST ").split()
+    return int(status), int(opened), int(lines)
+
+
+@pytest.mark.parametrize(
+    ("point", "name", "status"), [("word{}", "absent", 3), ("a = m:f", "a", 1), ("a = not a reference", "a", 1)]
+)
+def test_the_work_grows_with_the_file_not_with_its_square(lab: CommandLab, point: str, name: str, status: int) -> None:
+    costs = []
+    for number in (400, 1600):
+        site = lab.site(f"site{number}")
+        for part in range(number // 80):  # the core tells no more than a hundred faults of one file
+            points = "".join(point.format(line) + "\n" for line in range(80))
+            lab.plugin(site, f"acme{part}", f"[g{part}]\n{points}", module=False)
+        costs.append(cost(lab, site, name))
+        assert costs[-1][0] == status
+        assert costs[-1][1] <= number // 80, "a file is read more than once"
+    assert costs[1][2] < 6 * costs[0][2], costs  # four times the lines; the square would be sixteen
+
+
+def test_the_work_on_one_name_declared_many_times_grows_with_their_number(lab: CommandLab) -> None:
+    costs = []
+    for number in (400, 1600):
+        site = lab.site(f"site{number}")
+        lab.plugin(site, "acme", "[g]\n" + "a = m:f\n" * number)
+        costs.append(cost(lab, site, "a"))
+        assert costs[-1][:2] == (1, 0)
+    assert costs[1][2] < 6 * costs[0][2], costs

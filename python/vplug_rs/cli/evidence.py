@@ -25,6 +25,29 @@ AMBIGUOUS = "ambiguous"
 ABSENT = "absent"
 
 
+class Peers:
+    """What else stands under the same group and name. One answer serves all entries of one copy."""
+
+    def __init__(self, site: Site) -> None:
+        """Know nothing yet."""
+        self._site = site
+        self._known: dict[tuple[str, str, int], tuple[list[Entry], list[Entry]]] = {}
+
+    def of(self, entry: Entry) -> tuple[list[Entry], list[Entry]]:
+        """Twins and rivals of an entry point, as `EntryCase` explains them.
+
+        Args:
+            entry: The entry point.
+        """
+        key, copy = (entry.group, entry.name, id(entry.copy)), entry.copy
+        if key not in self._known:
+            same = self._site.slot(entry.group, entry.name)
+            twins = [other for other in same if other.copy.key == copy.key and other.copy is not copy]
+            rivals = [other for other in same if other.order is not None and other.copy.key != copy.key]
+            self._known[key] = twins, rivals
+        return self._known[key]
+
+
 class EntryCase:
     """One entry point: its state, and everything that touches it.
 
@@ -33,25 +56,19 @@ class EntryCase:
         status: `live`, `hidden`, `damaged`, `missing-module` or `ambiguous`.
         module: Where its module is; `None` when the value is no reference.
         place: Its order and the size of its group; `None` when it is hidden.
-        twins: The same entry point in hidden copies of the same distribution.
+        twins: The same entry point in other copies of the same distribution.
         rivals: Live entry points of other distributions with the same group and name.
         findings: What is wrong with its line.
     """
 
-    def __init__(self, site: Site, entry: Entry, locator: Locator) -> None:
+    def __init__(self, site: Site, entry: Entry, peers: Peers, locator: Locator) -> None:
         """Gather the facts about one entry point."""
-        same = [other for other in site.entries if (other.group, other.name) == (entry.group, entry.name)]
         self.entry = entry
-        self.twins = [other for other in same if other.copy.key == entry.copy.key and other is not entry]
-        self.rivals = [other for other in same if other.order is not None and other.copy.key != entry.copy.key]
+        self.twins, self.rivals = peers.of(entry)
         self.place = None if entry.order is None else (entry.order, site.group_size(entry.group))
         name = module_of(entry.value)
         self.module: Found | None = None if name is None else locator.find(name)
-        self.findings = [
-            diagnostic
-            for diagnostic in site.diagnostics
-            if diagnostic.path == entry.file and diagnostic.line == entry.line
-        ]
+        self.findings = site.findings_at(entry.file, entry.line)
         self.status = self._judge()
 
     def _judge(self) -> str:
@@ -140,7 +157,8 @@ class Answer:
         self.name = name
         self.group = group
         locator = Locator(site.paths)
-        self.entries = [EntryCase(site, entry, locator) for entry in _subjects(site, name, group)]
+        peers = Peers(site)
+        self.entries = [EntryCase(site, entry, peers, locator) for entry in _subjects(site, name, group)]
         self.damaged = [] if self.entries else list(_damaged(site, name, group))
         self.distributions: list[DistributionCase] = []
         copies = site.copies_of(name) if group is None else []
@@ -197,18 +215,19 @@ def _subjects(site: Site, name: str, group: str | None) -> Iterator[Entry]:
 
 def _damaged(site: Site, name: str, group: str | None) -> Iterator[_core.Diagnostic]:
     """Findings on a line that starts with the name, or on a file that as a whole was given up and declares it."""
+    by_file: dict[str, list[_core.Diagnostic]] = {}
     for diagnostic in site.diagnostics:
-        if os.path.basename(diagnostic.path) != "entry_points.txt" or diagnostic.severity == "note":
-            continue
-        text = findings.read_text(diagnostic.path) or ""
+        if os.path.basename(diagnostic.path) == "entry_points.txt" and diagnostic.severity != "note":
+            by_file.setdefault(diagnostic.path, []).append(diagnostic)
+    for path, found in by_file.items():
+        text = findings.read_text(path) or ""
         lines = text.splitlines()
-        if diagnostic.line is not None and diagnostic.line <= len(lines):
-            words = lines[diagnostic.line - 1].replace("=", " ").replace(":", " ").split()
-            if words[:1] == [name]:
+        declared = any(row[0] == name and group in (None, row[2]) for row in _core.parse_entry_points(text)[0])
+        for diagnostic in found:
+            number = diagnostic.line
+            line = lines[number - 1] if number is not None and number <= len(lines) else ""
+            if declared or line.replace("=", " ").replace(":", " ").split()[:1] == [name]:
                 yield diagnostic
-                continue
-        if any(row[0] == name and group in (None, row[2]) for row in _core.parse_entry_points(text)):
-            yield diagnostic
 
 
 def _suggestions(site: Site, name: str, group: str | None) -> list[tuple[str, str]]:

@@ -42,7 +42,7 @@ def _block(headline: str, pairs: list[tuple[str, str]], hint: str | None = None)
 
 
 def _declared(entry: Entry) -> str:
-    return entry.file if entry.line is None else f"{entry.file}:{entry.line}"
+    return f"{entry.file}:{entry.line}"
 
 
 def _entry(case: EntryCase) -> str:
@@ -57,8 +57,11 @@ def _entry(case: EntryCase) -> str:
     if case.status != HIDDEN:
         pairs.append(("distribution", copy.label))
     pairs += [(finding.severity, finding.message) for finding in case.findings]
-    pairs += [("also claimed", f"{rival.copy.label}: {rival.value}, {_declared(rival)}") for rival in case.rivals]
-    pairs += [("also hidden" if case.status == HIDDEN else "hides", _where(twin.copy)) for twin in case.twins]
+    claims = [f"{rival.copy.label}: {rival.value}, {_declared(rival)}" for rival in case.rivals[: SHOWN_ENTRIES + 1]]
+    pairs += _some("also claimed", claims, len(case.rivals))
+    twins = list(dict.fromkeys(twin.copy for twin in case.twins))
+    label = "also hidden" if case.status == HIDDEN else "hides"
+    pairs += _some(label, [_where(copy) for copy in twins[: SHOWN_ENTRIES + 1]], len(twins))
     rank = f"entry point {case.place[0]} of {case.place[1]} in {group}" if case.place else group
     if case.status == HIDDEN:
         return _hidden(case, pairs)
@@ -75,6 +78,12 @@ def _entry(case: EntryCase) -> str:
     if case.twins:
         hint = _delete(case.twins[0].copy, keep=copy)
     return _block(f"{name} is live: {rank}", pairs, hint)
+
+
+def _some(label: str, texts: list[str], total: int) -> list[tuple[str, str]]:
+    """The first of many facts of one kind, and how many more there are."""
+    pairs = [(label, text) for text in texts[:SHOWN_ENTRIES]]
+    return [*pairs, ("", f"and {total - SHOWN_ENTRIES} more")] if total > SHOWN_ENTRIES else pairs
 
 
 def _hidden(case: EntryCase, pairs: list[tuple[str, str]]) -> str:
