@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from typing import TYPE_CHECKING
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
+import vplug_rs
 from cli_lab import CommandLab, lab
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = ["lab"]
 
@@ -64,3 +64,40 @@ def test_a_site_that_the_standard_library_cannot_read(lab: CommandLab, site: Pat
     assert "TypeError" in document["errors"]["importlib.metadata"]
     assert list(document["times_ns"]["first call"]) == ["vplug_rs"]
     assert "`vplug doctor` names the package at fault" in done.stderr
+
+
+LISTENER = """
+import os, sys
+def hear(event, args):
+    if event == "compile" and str(args[1]).endswith(".py"):
+        with open({log!r}, "a") as log: log.write(f"{{os.getpid()}}\\n")
+sys.addaudithook(hear)
+with open({log!r}, "a") as log: log.write(f"start {{os.getpid()}}\\n")
+"""
+
+
+@pytest.mark.parametrize("more", [{}, {"PYTHONDONTWRITEBYTECODE": "1"}])
+def test_no_measured_process_compiles_and_nothing_is_left(lab: CommandLab, site: Path, more: dict[str, str]) -> None:
+    """Whatever stops Python from keeping byte code: here there is none yet, and it may not be written."""
+    log, temporary = lab.root / "log", lab.site("temporary")
+    (site / "sitecustomize.py").write_text(LISTENER.format(log=str(log)))
+    lab.package.joinpath("vplug_rs").unlink()
+    source = Path(vplug_rs.__file__).parent
+    shutil.copytree(source, lab.package / "vplug_rs", ignore=shutil.ignore_patterns("__pycache__"))
+    done = subprocess.run(
+        [sys.executable, "-B", *lab.command()[1:], "bench", "--rounds", "3"],
+        env=lab.environment(site, TMPDIR=str(temporary), **more),
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = log.read_text().splitlines()
+    started = [line.removeprefix("start ") for line in lines if line.startswith("start ")]
+    compiling = {line for line in lines if not line.startswith("start ")}
+    # One answer and one rehearsal for each side; what comes after is measured.
+    assert len(started) >= 4 + 3 * 5
+    assert compiling <= set(started[:4])
+    assert list(temporary.iterdir()) == []
+    assert not list(lab.package.rglob("__pycache__"))

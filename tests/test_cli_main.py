@@ -90,7 +90,11 @@ def test_version(lab: CommandLab) -> None:
         (["why"], "error: the following arguments are required: NAME\nhint: see `vplug why --help`\n"),
         (
             ["bench", "--rounds", "0"],
-            "error: argument --rounds: invalid whole_number value: '0'\nhint: see `vplug bench --help`\n",
+            "error: argument --rounds: must be at least 1\nhint: see `vplug bench --help`\n",
+        ),
+        (
+            ["bench", "--rounds", "many"],
+            "error: argument --rounds: `many` is no whole number\nhint: see `vplug bench --help`\n",
         ),
     ],
 )

@@ -5,16 +5,16 @@ Every figure is taken in processes of its own, so that nothing is warm that is n
 
 from __future__ import annotations
 
+import argparse
 import sys
 
 from vplug_rs import _core, report
 from vplug_rs.cli import measure
+from vplug_rs.cli.parser import declare
 from vplug_rs.errors import UsageError, VplugError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import argparse
-
     from vplug_rs.cli.measure import Result
 
 HELP = """\
@@ -27,7 +27,8 @@ What is timed (medians, minima in brackets):
   first call     entry_points() in a process that has not asked before
   later call     the same again, nothing having changed on disk
   whole process  importing and asking once, less a process that does nothing
-System calls are counted with strace, where it is installed.
+Byte code is kept in a temporary folder meanwhile, so that no time is spent on
+compiling. System calls are counted with strace, where it is installed.
 
 exit status:
   0  done
@@ -45,8 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     Args:
         parser: The command's parser.
     """
-    parser.epilog = EPILOG
-    parser.add_argument("--json", action="store_true", help="print one JSON object; times are in nanoseconds")
+    declare(parser, EPILOG, "print one JSON object; times are in nanoseconds")
     parser.add_argument("--rounds", type=whole_number, default=20, metavar="N", help="processes of each kind (20)")
     parser.add_argument("--group", metavar="G", help="ask for this group instead of for all")
 
@@ -68,11 +68,12 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("this is a debug build; its times mean nothing", hint="build it with `make dev`")
     if not sys.executable:
         raise UsageError("this interpreter does not know its own path, so it cannot start another")
-    answers = {side: measure.answer(side, args.group) for side in SIDES}
-    if answers["vplug_rs"].error:
-        raise VplugError(f"vplug_rs cannot answer here: {answers['vplug_rs'].error}")
-    results = measure.timings(SIDES, args.group, args.rounds)
-    calls, why_not = measure.system_calls(SIDES, args.group)
+    with measure.Children() as children:
+        answers = {side: children.answer(side, args.group) for side in SIDES}
+        if answers["vplug_rs"].error:
+            raise VplugError(f"vplug_rs cannot answer here: {answers['vplug_rs'].error}")
+        results = children.timings(SIDES, args.group, args.rounds)
+        calls, why_not = children.system_calls(SIDES, args.group)
     if args.json:
         report.emit(report.json_text("bench", _body(args, answers, results, calls, why_not)))
     else:
@@ -83,17 +84,20 @@ def run(args: argparse.Namespace) -> int:
 
 
 def whole_number(text: str) -> int:
-    """Read a number of rounds; argparse shows this function's name when it refuses.
+    """Read a number of rounds.
 
     Args:
         text: What was given.
 
     Raises:
-        ValueError: It is no number, or less than 1.
+        argparse.ArgumentTypeError: It is no number, or less than 1.
     """
-    number = int(text)
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"`{text}` is no whole number") from None
     if number < 1:
-        raise ValueError(text)
+        raise argparse.ArgumentTypeError("must be at least 1")
     return number
 
 
