@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
+import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -109,8 +112,6 @@ def test_a_group_whose_entry_points_are_all_hidden(lab: CommandLab) -> None:
 
 
 def test_an_archive_on_the_path_takes_its_place_in_the_order(lab: CommandLab) -> None:
-    import zipfile
-
     before, after = lab.site("before"), lab.site("after")
     lab.plugin(before, "zed")
     lab.plugin(after, "acme", version="9.0")
@@ -135,8 +136,6 @@ def test_the_list_is_what_the_standard_library_sees(lab: CommandLab) -> None:
         "e = [x for g in e.values() for x in g] if isinstance(e, dict) else e; "
         "print(json.dumps(sorted([x.group, x.name, x.value] for x in e)))"
     )
-    import json
-
     environment = interpreters.clean_environment()
     base = [sys.executable, "-P"]
     theirs = subprocess.run(
@@ -202,3 +201,137 @@ def test_a_listing_imports_nothing_heavy(lab: CommandLab, three: Path) -> None:
     )
     assert done.stdout.count("live") == 3
     assert done.stderr.strip() == ""
+
+
+def archive_of(path: Path, files: dict[str, str | bytes]) -> Path:
+    with zipfile.ZipFile(path, "w") as file:
+        for name, text in files.items():
+            file.writestr(name, text)
+    return path
+
+
+META = "Metadata-Version: 2.1\nName: zed\nVersion: 1.0\n"
+ARCHIVES: dict[str, tuple[dict[str, str | bytes], list[tuple[str, int | None]]]] = {
+    "one malformed line": (
+        {"METADATA": META, "entry_points.txt": "[g]\nno equals sign\nzz = json:dumps\n"},
+        [("entry-points-line-without-equals", 2)],
+    ),
+    "a line outside of all groups": (
+        {"METADATA": META, "entry_points.txt": "a = b:c\n[g]\nzz = json:dumps\n"},
+        [("entry-points-outside-section", 1)],
+    ),
+    "a value that is no reference": (
+        {"METADATA": META, "entry_points.txt": "[g]\nzz = json:dumps\nbad = no reference\n"},
+        [("entry-points-bad-reference", 3)],
+    ),
+    "no metadata": ({"entry_points.txt": "[g]\nzz = json:dumps\n"}, []),
+    "metadata without a name": ({"METADATA": "Version: 1\n", "entry_points.txt": "[g]\nzz = json:dumps\n"}, []),
+    "metadata in latin-1": (
+        {"METADATA": META.encode() + b"Author: \xe9\n", "entry_points.txt": "[g]\nzz = json:dumps\n"},
+        [],
+    ),
+    "entry points in latin-1": (
+        {"METADATA": META, "entry_points.txt": b"[g]\nzz = json:dumps\ncaf\xe9 = m:f\n"},
+        [("entry-points-not-utf8", 3)],
+    ),
+}
+
+
+def library(lab: CommandLab, path: Path, group: str) -> list[str]:
+    """Ask `vplug_rs.entry_points` itself."""
+    code = "import sys, vplug_rs; print(*[e.name for e in vplug_rs.entry_points(group=sys.argv[1])])"
+    command = [sys.executable, "-S", "-P", "-W", "ignore", "-c", code, group]
+    done = subprocess.run(command, env=lab.environment(path), capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize("what", ARCHIVES)
+def test_a_damaged_archive_gives_what_the_library_gives_and_doctor_says_why(lab: CommandLab, what: str) -> None:
+    files, expected = ARCHIVES[what]
+    path = archive_of(lab.root / "b.zip", {f"zed-1.0.dist-info/{name}": text for name, text in files.items()})
+    names = library(lab, path, "g")
+    assert [row["name"] for row in lab.json(path, "list")["entry_points"]] == names
+    assert ("zz" in names) == (what != "entry points in latin-1")
+    document = lab.json(path, "doctor", status=int(bool(expected)))
+    assert [(f["code"], f["line"], f["distribution"]) for f in document["findings"]] == [
+        (code, line, "zed 1.0") for code, line in expected
+    ]
+    if "zz" in names:
+        assert lab.run(path, "why", "zz").returncode == 0
+
+
+def test_a_member_with_a_wrong_checksum_is_named(lab: CommandLab) -> None:
+    files = {"zed-1.0.dist-info/METADATA": META, "zed-1.0.dist-info/entry_points.txt": "[g]\nzz = json:dumps\n"}
+    path = archive_of(lab.root / "b.zip", dict(files))
+    path.write_bytes(path.read_bytes().replace(b"zz = json", b"zy = json"))
+    assert library(lab, path, "g") == []
+    assert lab.json(path, "list")["entry_points"] == []
+    (found,) = lab.json(path, "doctor", status=1)["findings"]
+    assert (found["code"], found["path"]) == ("distribution-failed", f"{path}/zed-1.0.dist-info")
+    assert found["distribution"] == "zed 1.0"
+    assert "Bad CRC-32" in found["message"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no FIFOs")
+def test_an_egg_that_is_a_fifo_is_not_opened(lab: CommandLab) -> None:
+    path = lab.root / "x-1.egg"
+    os.mkfifo(path)
+    assert lab.run(path, "list").returncode == 0
+    (found,) = lab.json(path, "doctor", status=1)["findings"]
+    assert (found["code"], found["path"]) == ("path-entry-unreadable", str(path))
+
+
+def test_the_findings_of_an_egg_bear_its_name(lab: CommandLab) -> None:
+    inside = lab.site("thing-2.5-py3.egg") / "EGG-INFO"
+    inside.mkdir()
+    (inside / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: thing\nVersion: 2.5\n")
+    (inside / "entry_points.txt").write_text("[g]\nno equals sign\nzz = json:dumps\n")
+    assert library(lab, inside.parent, "g") == ["zz"]
+    assert [row["name"] for row in lab.json(inside.parent, "list")["entry_points"]] == ["zz"]
+    (found,) = lab.json(inside.parent, "doctor", status=1)["findings"]
+    assert (found["code"], found["line"]) == ("entry-points-line-without-equals", 2)
+    assert (found["distribution"], found["path"]) == ("thing 2.5-py3", str(inside / "entry_points.txt"))
+
+
+def test_without_entry_points_that_is_said(lab: CommandLab) -> None:
+    site = lab.site()
+    lab.plugin(site, "acme", "")
+    done = lab.run(site, "list")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "note: no entry points in 1 distribution\n")
+    assert lab.json(site, "list")["entry_points"] == []
+    assert lab.run(site, "list", "--json").stderr == ""
+
+
+def test_where_all_entry_points_are_hidden_that_is_said(lab: CommandLab) -> None:
+    first, second = lab.site("first"), lab.site("second")
+    lab.plugin(first, "acme", "", version="2.0")
+    lab.plugin(second, "acme", version="1.0")
+    done = lab.run([first, second], "list")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.endswith("hint: all of them are hidden; see `vplug list --all`\n")
+
+
+def test_what_is_on_the_path_but_is_no_string_is_passed_over_and_named(lab: CommandLab) -> None:
+    site = lab.site()
+    lab.plugin(site, "acme")
+    code = (
+        "import sys; sys.path += [3, b'/bytes', None, '/no\\0file', '\\ud800']; from vplug_rs.cli import main; "
+        "sys.exit(main([sys.argv[1], '--json']))"
+    )
+    documents = []
+    for command in ("list", "doctor"):
+        done = subprocess.run(
+            [sys.executable, "-S", "-P", "-c", code, command],
+            env=lab.environment(site),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        documents.append(json.loads(done.stdout))
+    assert [row["name"] for row in documents[0]["entry_points"]] == ["acme"]
+    assert [finding["message"] for finding in documents[1]["findings"]] == [
+        "3 is no string",
+        "b'/bytes' is no string",
+        "None is no string",
+    ]

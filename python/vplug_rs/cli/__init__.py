@@ -30,7 +30,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The words after `vplug`; by default those of this process.
 
     Returns:
-        The exit status; `vplug --help` lists them. Nothing is raised and the process is not ended.
+        The exit status; `vplug --help` lists them. The process is not ended.
+
+    Raises:
+        Exception: An internal error, only with `--traceback`; without it, it is a message and a status.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     traceback = False

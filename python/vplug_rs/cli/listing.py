@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from vplug_rs import report
 from vplug_rs.cli import inventory
+from vplug_rs.cli.parser import declare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from vplug_rs.cli.inventory import Entry
+    from vplug_rs.cli.inventory import Entry, Site
 
 HELP = "List the entry points of this environment. Nothing is imported."
 
@@ -36,9 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     Args:
         parser: The command's parser.
     """
-    parser.epilog = EPILOG
+    declare(parser, EPILOG)
     parser.add_argument("group", nargs="?", metavar="GROUP", help="only this group")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--all", action="store_true", help="also those that another copy hides")
 
 
@@ -59,6 +59,8 @@ def run(args: argparse.Namespace) -> int:
         report.emit(report.json_text("list", {"group": args.group, "entry_points": [as_dict(e) for e in entries]}))
     elif entries:
         report.emit(report.table(HEADERS, [_cells(entry) for entry in entries], right=(1,)))
+    elif args.group is None:
+        _explain_nothing(site)
     if args.group is not None and not entries:
         _explain_empty(args.group, site.entries)
         return 3
@@ -88,6 +90,12 @@ def _cells(entry: Entry) -> tuple[str, ...]:
     order = "-" if entry.order is None else str(entry.order)
     copy = entry.copy
     return (entry.group, order, entry.name, entry.value, copy.name, copy.version, copy.state, copy.path)
+
+
+def _explain_nothing(site: Site) -> None:
+    number = len({copy.key for copy in site.copies if copy.state == "live"})
+    hint = "all of them are hidden; see `vplug list --all`" if site.entries else None
+    report.message("note", f"no entry points in {report.count(number, 'distribution')}", hint)
 
 
 def _explain_empty(group: str, entries: list[Entry]) -> None:

@@ -6,6 +6,7 @@ from vplug_rs import report
 from vplug_rs.cli import inventory
 from vplug_rs.cli.evidence import ABSENT, LIVE, Answer
 from vplug_rs.cli.explain import text_of
+from vplug_rs.cli.parser import declare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ see it, and if not, what hides it and what to delete. Nothing is imported."""
 EPILOG = """\
 exit status:
   0  it is live and nothing is wrong with it
-  1  it is there, but hidden, damaged, ambiguous or without its module
+  1  it is there, but damaged, ambiguous, without its module, or hidden: only a
+     copy has it that another copy shadows
   2  the command line is wrong
   3  there is nothing of that name
 """
@@ -30,10 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     Args:
         parser: The command's parser.
     """
-    parser.epilog = EPILOG
+    declare(parser, EPILOG)
     parser.add_argument("name", metavar="NAME", help="an entry point, or a distribution in any spelling")
     parser.add_argument("--group", metavar="G", help="only entry points of this group")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(args: argparse.Namespace) -> int:
