@@ -19,7 +19,7 @@ PYTEST_ARGS ?=
 
 export PYO3_PYTHON := $(BIN)/python
 
-.PHONY: help setup dev demo test test-long test-rust test-python test-pythons lint lint-rust lint-python format \
+.PHONY: help setup dev demo test test-long test-rust test-model test-python test-pythons lint lint-rust lint-python format \
 	bench bench-quick bench-setup gate lock wheel clean
 
 help: ## print this list
@@ -50,10 +50,13 @@ wheel: $(STAMP) ## build the wheel into dist/
 demo: dev ## build, then answer on your own environment: entry points, time beside importlib.metadata, one `vplug why`
 	@$(BIN)/python tools/demo.py $(PYTHON)
 
-test: test-rust test-python test-pythons ## all tests: Rust, Python here, Python on every interpreter of 3.11 to 3.13 found
+test: test-rust test-model test-python test-pythons ## all tests: Rust, Python here, Python on every interpreter of 3.11 to 3.13 found
 
 test-rust: ## the core's tests; no Python is involved
 	cargo test --locked --quiet
+
+test-model: ## every interleaving of the run-once table, by loom
+	RUSTFLAGS="--cfg loom" cargo test --locked --quiet --release --test once_model --target-dir target/loom
 
 test-python: dev ## pytest in .venv
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

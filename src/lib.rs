@@ -12,6 +12,7 @@
 //!
 //! The data goes one way: `path_entry` -> `dist_info` -> `entry_points` -> `scan`; `memo` repeats it cheaply.
 
+pub mod allowlist;
 pub mod diagnostic;
 pub mod dist_info;
 pub mod distribution;
@@ -24,6 +25,7 @@ pub mod import_names;
 pub mod memo;
 pub mod metadata;
 pub mod name;
+pub mod once;
 pub mod packages;
 pub mod path_entry;
 pub mod pure_path;
