@@ -18,7 +18,7 @@ import pytest
 import vplug_rs
 import vplug_rs.metadata as md
 from interpreters import clean_environment, shared_import_root
-from sites import Link, Node, build, dist, metadata
+from sites import Fifo, Link, Node, build, dist, metadata
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -337,6 +337,18 @@ def test_a_malformed_line_in_an_archive_is_reported_and_announced(tmp_path: Path
     assert (names, found) == ("['zz']", "[('entry-points-line-without-equals', 2, 'zipped 1')]")
     assert "RuntimeWarning" in warned
     assert "1 installed entry_points.txt file is damaged" in warned
+
+
+def test_a_pipe_that_is_called_an_egg_is_not_opened(site: Site) -> None:
+    build(site.folder, {"p.egg": Fifo(), "x-1.egg": dist("inside", "1", "[g]\nin = m:f\n")})
+    site.build(dist("good", "1", "[g]\nok = m:f\n"))
+    code = f"""
+        import sys, vplug_rs
+        site = {str(site.folder)!r}
+        sys.path[:0] = [site, site + "/p.egg", site + "/x-1.egg"]
+        print(sorted(p.name for p in vplug_rs.entry_points(group="g")), vplug_rs.version("inside"))
+    """
+    assert child(code).splitlines() == ["['in', 'ok'] 1"]
 
 
 def test_a_file_of_bad_lines_leaves_a_hundred_findings_and_a_word_about_the_rest(site: Site) -> None:

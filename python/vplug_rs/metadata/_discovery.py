@@ -99,6 +99,8 @@ def _deferred(entry: str, name: "str | None") -> "Iterator[Any]":
     """The distributions of one path entry, through the interpreter's own machinery."""
     from vplug_rs.metadata._genuine import genuine
 
+    if _core.is_real() and not (os.path.isfile(entry) or os.path.isdir(entry)):
+        return  # opening a pipe would wait for ever
     module = genuine()
     context = module.DistributionFinder.Context(name=name, path=[entry])
     for found in _contained(entry, module.MetadataPathFinder.find_distributions, context):
@@ -108,20 +110,18 @@ def _deferred(entry: str, name: "str | None") -> "Iterator[Any]":
 
 def unique(distributions: "Iterator[Any]", path: "list[str]") -> "Iterator[Any]":
     """The first of each project; of several copies on the path the one that counts."""
-    live = {info for info, _ in _core.SCANNER.survey(path).folders(all=False)} if _core.is_real() else None
+    hidden: set[str] = set()
+    if _core.is_real():
+        survey = _core.SCANNER.survey(path)
+        hidden = {info for info, _ in survey.folders()} - {info for info, _ in survey.folders(all=False)}
     seen = set()
     for found in distributions:
-        info = getattr(found, "_info", None)
-        if live is not None and type(found) is PathDistribution and info not in live and _is_listed(info):
+        if type(found) is PathDistribution and found._info in hidden:
             continue
         key = _key(found)
         if key is not None and key not in seen:
             seen.add(key)
             yield found
-
-
-def _is_listed(info: "str | None") -> bool:
-    return info is not None and not info.endswith("EGG-INFO")
 
 
 def _key(distribution: "Any") -> "str | None":
