@@ -253,9 +253,9 @@ impl Policy {
     #[must_use]
     pub fn judge(&self, group: &str, candidates: &[Candidate<'_>], elsewhere: &[&str]) -> Judgement {
         let own = self.groups.iter().find(|(name, _)| name == group).map(|(_, list)| list);
-        let list = own.unwrap_or(&self.base);
+        let list = own.filter(|list| list.allow.is_some()).unwrap_or(&self.base);
         let mut verdicts: Vec<Verdict> = (candidates.iter())
-            .map(|candidate| self.judge_one(group, list, own.is_some(), *candidate))
+            .map(|candidate| self.judge_one(group, list, own, *candidate))
             .collect();
         let doubled = self.settle_doubles(candidates, &mut verdicts);
         let mut order: Vec<usize> = (0..candidates.len())
@@ -282,7 +282,7 @@ impl Policy {
         }
     }
 
-    fn judge_one(&self, group: &str, list: &List, own: bool, candidate: Candidate<'_>) -> Verdict {
+    fn judge_one(&self, group: &str, list: &List, own: Option<&List>, candidate: Candidate<'_>) -> Verdict {
         let origin = &list.origin;
         let verdict = |reason, rule| Verdict { reason, rule };
         if candidate.name.trim().is_empty() {
@@ -291,10 +291,9 @@ impl Policy {
                 "its name is empty, so no list can name it".to_owned(),
             );
         }
-        let base = (&self.base, if own { &self.base.deny[..] } else { &[] });
-        for (list, denied) in [(list, &list.deny[..]), base] {
-            if let Some(entry) = denied.iter().find(|entry| entry.matches(candidate)) {
-                let rule = format!("`!{}` in {} denies it", entry.text, list.origin);
+        for denying in own.into_iter().chain([&self.base]) {
+            if let Some(entry) = denying.deny.iter().find(|entry| entry.matches(candidate)) {
+                let rule = format!("`!{}` in {} denies it", entry.text, denying.origin);
                 return verdict(Reason::Denied, rule);
             }
         }

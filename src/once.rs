@@ -303,6 +303,11 @@ impl<K: Eq + Hash + Clone, V, F> Ticket<K, V, F> {
         self.close(Outcome::Released);
     }
 
+    /// Neither ends the attempt nor touches the lock: for a forked child, where the lock may be frozen.
+    pub fn disown(mut self) {
+        self.open = false;
+    }
+
     fn close(mut self, outcome: Outcome<V, F>) {
         self.open = false;
         drop(self.shared.end(&self.key, self.serial, outcome));

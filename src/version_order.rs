@@ -20,6 +20,13 @@ pub fn higher(a: &str, b: &str) -> Ordering {
     }
 }
 
+/// Whether a version meets a list of specifiers such as `>=1,<2`; `None` where either cannot be read (PEP 440).
+pub fn meets(version: &str, specifiers: &str) -> Option<bool> {
+    let version: Version = version.parse().ok()?;
+    let specifiers: pep440_rs::VersionSpecifiers = specifiers.parse().ok()?;
+    Some(specifiers.contains(&version))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,5 +57,14 @@ mod tests {
         assert_eq!(higher("b-x", "a-x"), Ordering::Greater);
         assert_eq!(higher("", ""), Ordering::Equal);
         assert_eq!(higher("1.99999999999999999999999", "x"), Ordering::Less);
+    }
+
+    #[test]
+    fn a_version_meets_its_specifiers_or_cannot_be_judged() {
+        assert_eq!(meets("0.33.0", ">=0.30,<0.34"), Some(true));
+        assert_eq!(meets("0.34", ">=0.30,<0.34"), Some(false));
+        assert_eq!(meets("0.33.0+cpu", "==0.33.0"), Some(true));
+        assert_eq!(meets("nightly", ">=1"), None);
+        assert_eq!(meets("1", "about one"), None);
     }
 }

@@ -12,7 +12,18 @@ from vplug_rs import _core
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from vplug_rs._core import Diagnostic as Diagnostic
+    from vplug_rs.errors import LoadCycleError as LoadCycleError
+    from vplug_rs.errors import LoadTimeoutError as LoadTimeoutError
+    from vplug_rs.errors import PluginLoadError as PluginLoadError
+    from vplug_rs.errors import PluginNotFoundError as PluginNotFoundError
+    from vplug_rs.errors import PluginRefusedError as PluginRefusedError
+    from vplug_rs.errors import PluginWarning as PluginWarning
+    from vplug_rs.errors import PolicyError as PolicyError
+    from vplug_rs.errors import VplugError as VplugError
     from vplug_rs.importlib_patch import install as install
+    from vplug_rs.loader import PluginLoader as PluginLoader
+    from vplug_rs.loader import load_general_plugins as load_general_plugins
+    from vplug_rs.loader import load_plugins_by_group as load_plugins_by_group
     from vplug_rs.metadata import (
         Distribution as Distribution,
     )
@@ -52,13 +63,24 @@ if TYPE_CHECKING:
     from vplug_rs.metadata import (
         version as version,
     )
+    from vplug_rs.policy import Policy as Policy
 
 __all__ = [
     "Diagnostic",
     "Distribution",
     "EntryPoint",
     "EntryPoints",
+    "LoadCycleError",
+    "LoadTimeoutError",
     "PackageNotFoundError",
+    "PluginLoadError",
+    "PluginLoader",
+    "PluginNotFoundError",
+    "PluginRefusedError",
+    "PluginWarning",
+    "Policy",
+    "PolicyError",
+    "VplugError",
     "diagnostics",
     "distribution",
     "distributions",
@@ -66,12 +88,32 @@ __all__ = [
     "files",
     "install",
     "invalidate_caches",
+    "load_general_plugins",
+    "load_plugins_by_group",
     "packages_distributions",
     "requires",
     "version",
 ]
 
-_ELSEWHERE = {"Diagnostic": "_core", "install": "importlib_patch"}
+_ELSEWHERE = {
+    "Diagnostic": "_core",
+    "Policy": "policy",
+    "install": "importlib_patch",
+    **dict.fromkeys(("PluginLoader", "load_general_plugins", "load_plugins_by_group"), "loader"),
+    **dict.fromkeys(
+        (
+            "LoadCycleError",
+            "LoadTimeoutError",
+            "PluginLoadError",
+            "PluginNotFoundError",
+            "PluginRefusedError",
+            "PluginWarning",
+            "PolicyError",
+            "VplugError",
+        ),
+        "errors",
+    ),
+}
 
 
 def __getattr__(name: str) -> object:

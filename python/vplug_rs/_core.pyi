@@ -3,21 +3,22 @@
 `NotImplemented` (annotated here as `object`) is the answer for "only the interpreter's own machinery can tell".
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Any, final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal, final, type_check_only
 
 __all__ = [
     "SCANNER",
     "Diagnostic",
-    "DistributionRow",
-    "Inventory",
     "Scanner",
     "build_info",
     "diagnostic_codes",
     "is_path_finder",
     "is_plain",
     "is_real",
+    "judge",
+    "nearest",
     "normalize",
+    "once_table",
     "parse_entry_points",
     "parse_reference",
     "read_entry_points",
@@ -27,6 +28,7 @@ __all__ = [
     "read_message",
     "read_record",
     "top_level",
+    "version_meets",
 ]
 
 @final
@@ -55,6 +57,7 @@ class Diagnostic:
     def __hash__(self) -> int: ...
 
 @final
+@type_check_only
 class DistributionRow:
     """One metadata folder found on the path."""
 
@@ -76,6 +79,7 @@ class DistributionRow:
     def hidden_by(self) -> int | None: ...
 
 @final
+@type_check_only
 class Inventory:
     """An immutable snapshot of one scan, in our own (mended) order."""
 
@@ -141,3 +145,58 @@ def parse_reference(value: str) -> Any: ...
 def normalize(name: str) -> str: ...
 def diagnostic_codes() -> list[tuple[str, str, str, str]]: ...
 def build_info() -> dict[str, str]: ...
+
+@final
+@type_check_only
+class OnceTable:
+    """What runs once in a process, by key: (group, distribution, name, step)."""
+
+    def run(
+        self,
+        key: tuple[str, str, str, str],
+        thread: int,
+        body: Callable[[], tuple[bool, Any]],
+        *,
+        limit: float,
+        patience: float,
+        notice: Callable[[int | None], object],
+    ) -> tuple[Literal["ran", "done", "failed", "told", "reentrant", "cycle", "timeout", "abandoned"], Any]: ...
+    def status(self, key: tuple[str, str, str, str]) -> tuple[Literal["vacant", "running", "done", "failed"], Any]: ...
+    def seed(self, key: tuple[str, str, str, str], value: Any) -> None: ...
+    def reset(self, group: str | None = None) -> None: ...
+
+@final
+@type_check_only
+class Judgement:
+    """The judgement on one group."""
+
+    @property
+    def verdicts(self) -> list[tuple[bool, str, str]]: ...
+    @property
+    def order(self) -> list[int]: ...
+    @property
+    def unmatched(self) -> list[tuple[str, str, str | None, bool]]: ...
+    @property
+    def missing(self) -> list[str]: ...
+    @property
+    def doubled(self) -> list[tuple[str, list[int]]]: ...
+
+@final
+@type_check_only
+class Judge:
+    """A policy, ready to judge."""
+
+    def judge(self, group: str, candidates: Sequence[tuple[str, str]], elsewhere: Sequence[str]) -> Judgement: ...
+
+def once_table() -> OnceTable: ...
+def judge(
+    lists: Sequence[tuple[str | None, str, Sequence[str] | None, Sequence[str]]],
+    *,
+    exact: bool,
+    explicit_only: Sequence[str],
+    require: Sequence[str],
+    order: Sequence[str],
+    collision: str,
+) -> Judge: ...
+def nearest(wanted: str, names: Sequence[str]) -> str | None: ...
+def version_meets(version: str, specifiers: str) -> bool | None: ...

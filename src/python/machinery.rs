@@ -1,5 +1,6 @@
 //! Whether the interpreter's own machinery is what it was: then the core can answer in its place.
 
+use pyo3::exceptions::PyImportError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -11,6 +12,8 @@ struct Originals {
     path_finder: Option<Py<PyAny>>,
     find_distributions: Option<Py<PyAny>>,
     functions: [Py<PyAny>; 3],
+    /// Each interpreter of a process has its own.
+    sys: Py<PyModule>,
 }
 
 static ORIGINALS: PyOnceLock<Originals> = PyOnceLock::new();
@@ -27,7 +30,8 @@ fn functions(py: Python<'_>) -> PyResult<[Bound<'_, PyAny>; 3]> {
 
 fn originals(py: Python<'_>) -> PyResult<&Originals> {
     ORIGINALS.get_or_try_init(py, || {
-        let meta_path = py.import(intern!(py, "sys"))?.getattr(intern!(py, "meta_path"))?;
+        let sys = py.import(intern!(py, "sys"))?;
+        let meta_path = sys.getattr(intern!(py, "meta_path"))?;
         let mut path_finder = None;
         for finder in meta_path.try_iter()? {
             let finder = finder?;
@@ -45,6 +49,7 @@ fn originals(py: Python<'_>) -> PyResult<&Originals> {
             path_finder: path_finder.map(Bound::unbind),
             find_distributions: find_distributions.map(Bound::unbind),
             functions: functions(py)?.map(Bound::unbind),
+            sys: sys.unbind(),
         })
     })
 }
@@ -54,8 +59,15 @@ fn is_text(object: &Bound<'_, PyAny>, text: &str) -> bool {
 }
 
 /// Takes note of what the interpreter has now.
+///
+/// Raises ImportError in a subinterpreter: from 3.12 on the interpreter refuses by itself.
 pub fn remember(py: Python<'_>) -> PyResult<()> {
-    originals(py).map(drop)
+    if originals(py)?.sys.bind(py).is(&py.import(intern!(py, "sys"))?) {
+        return Ok(());
+    }
+    Err(PyImportError::new_err(
+        "vplug_rs._core does not support loading in subinterpreters: import vplug_rs in the main interpreter",
+    ))
 }
 
 /// Whether the file system is the one that the core sees.

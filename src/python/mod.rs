@@ -7,6 +7,7 @@
 )]
 
 mod distribution;
+mod loader;
 mod machinery;
 mod records;
 mod scanner;
@@ -23,11 +24,13 @@ mod _core {
         read_headers, read_record, top_level,
     };
     #[pymodule_export]
+    use super::loader::{judge, nearest, once_table, version_meets};
+    #[pymodule_export]
     use super::machinery::{is_path_finder, is_plain, is_real};
     #[pymodule_export]
-    use super::records::{Diagnostic, DistributionRow, build_info, diagnostic_codes};
+    use super::records::{Diagnostic, build_info, diagnostic_codes};
     #[pymodule_export]
-    use super::scanner::{Inventory, Scanner};
+    use super::scanner::Scanner;
 
     use pyo3::prelude::*;
 

@@ -1,0 +1,296 @@
+"""`PluginLoader`: the plugins of a group, each judged before import and run once in a process, failures as records.
+
+loader = vplug_rs.PluginLoader("myapp.plugins", policy=vplug_rs.Policy.from_env("MYAPP_PLUGINS"))
+for plugin in loader.load():
+    plugin.object(app)
+print(loader.report())
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from vplug_rs import _core, metadata
+from vplug_rs.errors import (
+    LoadCycleError,
+    LoadTimeoutError,
+    PluginLoadError,
+    PluginNotFoundError,
+    PluginRefusedError,
+    PolicyError,
+)
+from vplug_rs.loading import attempt, notices, process
+from vplug_rs.loading.plugin import FAILED, FILTERED, FOUND, LOADED, LOADING, Failure, Plugin
+from vplug_rs.metadata._search_path import strings
+from vplug_rs.policy import Policy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from vplug_rs.loading.report import Report
+
+__all__ = ["Failure", "Plugin", "PluginLoader", "load_general_plugins", "load_plugins_by_group"]
+
+WAIT_LIMIT = 300.0
+GENERAL_GROUP = "vllm.general_plugins"
+
+
+class PluginLoader:
+    """The plugins of one entry point group.
+
+    What a plugin is imported and called for happens once in a process, whichever thread or loader asks first; the
+    others wait for it and get the same object. A failure is told to those who waited; the next `load()` or `get()`
+    tries again. Iterating loads, and gives the loaded plugins in their stable order.
+
+    Args:
+        group: The entry point group.
+        policy: What may load; by default all of the group.
+        kind: What a value has to be: "callable", "class", "module" or "any".
+        call: Whether each object is called, without arguments, once in a process; `plugin.result` is what it gave.
+        wait_limit: How many seconds to wait for another thread that is loading a plugin.
+        fork: In a forked child, "inherit" takes over what the parent has loaded, "rerun" loads again.
+
+    Raises:
+        ValueError: `kind` or `fork` is none of these.
+    """
+
+    def __init__(  # noqa: PLR0913  # keywords, each with its default
+        self,
+        group: str,
+        *,
+        policy: Policy | None = None,
+        kind: str = "callable",
+        call: bool = False,
+        wait_limit: float = WAIT_LIMIT,
+        fork: str = "inherit",
+    ) -> None:
+        if kind not in attempt.KINDS:
+            raise ValueError(f"kind={kind!r}: known are {', '.join(attempt.KINDS)}")
+        if fork not in {"inherit", "rerun"}:
+            raise ValueError(f'fork={fork!r}: known are "inherit" and "rerun"')
+        self.group = group
+        self.policy = Policy() if policy is None else policy
+        self.kind = kind
+        self.call = call
+        self.wait_limit = wait_limit
+        self.fork = fork
+        self._rows: dict[process.Key, Plugin] = {}
+        self._order: list[Plugin] = []
+        self._by_name: dict[str, Plugin] = {}
+        self._process = os.getpid()
+        if fork == "rerun":
+            process.rerun_after_fork(group)
+
+    def load(self) -> list[Plugin]:
+        """Loads every plugin that the policy allows, and gives those that are loaded, in order.
+
+        Failures become records (`report()`) and one warning each. A plugin that is being loaded further out in this
+        thread is left out and shown as "loading".
+
+        Raises:
+            PolicyError: the policy is broken by what is installed, or (strict) names what is not; nothing was imported.
+            PluginLoadError: strict, after all were tried: some failed.
+        """
+        plugins = self._judged()
+        for plugin in plugins:
+            self._object(plugin)
+        if self.call:
+            for plugin in plugins:
+                self._call(plugin)
+        failures = [plugin.failure for plugin in plugins if plugin.state == FAILED and plugin.failure is not None]
+        if failures and self.policy.strict:
+            text = f"{len(failures)} of {len(plugins)} plugins in {self.group} failed:\n" + "\n".join(
+                map(str, failures)
+            )
+            raise PluginLoadError(text, failures, hint=failures[0].hint)
+        for failure in failures:
+            notices.warn(f"{failure}" + (f" ({failure.hint})" if failure.hint else ""))
+        return [plugin for plugin in plugins if plugin.state == LOADED]
+
+    def get(self, name: str) -> Plugin:
+        """One plugin by name, loaded if it is not yet; no other one is imported.
+
+        Raises:
+            PluginNotFoundError: nothing of that name is installed.
+            PluginRefusedError: the policy keeps it out.
+            PluginLoadError: it failed; `failures` has its record.
+            LoadCycleError, LoadTimeoutError: another thread is at it and cannot be waited for.
+            PolicyError: as in `load()`.
+        """
+        try:
+            return self._by_name[name]
+        except KeyError:
+            return self._get(name)
+
+    def __iter__(self) -> Iterator[Plugin]:
+        """The plugins that are loaded, after loading."""
+        return iter(self.load())
+
+    def reset(self) -> None:
+        """Forgets what has been loaded and called of this group in this process. For tests; modules stay imported."""
+        process.forget(self.group)
+        self._rows.clear()
+        self._by_name.clear()
+
+    def report(self) -> Report:
+        """Every plugin of the group with its state, the rule that decided, and its cost; nothing is imported."""
+        from vplug_rs.loading.report import Report
+
+        return Report(self.group, self._plugins(), self._judgement)
+
+    def fingerprint(self) -> Any:
+        """What is installed and allowed here, for comparison with another process or host."""
+        from vplug_rs.loading.fingerprint import Fingerprint
+
+        self._judged()
+        return Fingerprint.of(self._order)
+
+    def _plugins(self) -> list[Plugin]:
+        """All rows of the group as they are installed now, judged."""
+        if self._process != os.getpid():  # a forked child: what has run is asked of its own table
+            self._process = os.getpid()
+            self._rows.clear()
+            self._by_name.clear()
+        points = metadata.entry_points(group=self.group)
+        plugins = []
+        for point in points:
+            owner = point.__dict__.get("_owner")
+            plugin = Plugin(point, owner[0] if owner else getattr(point.dist, "_info", None))
+            # a row stays the same object as long as it is installed
+            plugins.append(self._rows.setdefault(process.key_of(plugin, ""), plugin))
+        candidates = [(plugin.name, plugin.label) for plugin in plugins]
+        self._judgement = self.policy.judge(self.group, candidates, self._elsewhere())
+        for plugin, (allowed, reason, rule) in zip(plugins, self._judgement.verdicts, strict=True):
+            plugin.reason, plugin.rule = reason, rule
+            if not allowed:
+                plugin.state = FILTERED
+            elif plugin.state == FILTERED:
+                plugin.state = FOUND
+        self._order = [plugins[number] for number in self._judgement.order if self._may(plugins[number])]
+        return plugins
+
+    def _elsewhere(self) -> list[str]:
+        """Names in other groups; asked for only where a list might name one."""
+        if all(allowed is None for _, _, allowed, _ in self.policy.lists):
+            return []
+        rows = _core.SCANNER.scan(strings(sys.path)).entry_points()
+        return sorted({name for name, _, group, _, _ in rows if group != self.group})
+
+    def _may(self, plugin: Plugin) -> bool:
+        """Whether conditions and the host's version let an allowed plugin in; a no is written into its row."""
+        from vplug_rs.loading import conditions
+
+        refusal = conditions.refusal(plugin, self.policy)
+        if refusal is not None:
+            plugin.state = FILTERED
+            plugin.reason, plugin.rule = refusal
+        return refusal is None
+
+    def _judged(self) -> list[Plugin]:
+        """The allowed plugins in loading order; faults of the policy are raised or told."""
+        self._plugins()
+        judgement, policy = self._judgement, self.policy
+        missing = [name for name in policy.require if all(plugin.name != name for plugin in self._order)]
+        if missing:
+            raise PolicyError(
+                f"{policy.origin} requires {_quoted(missing)} in {self.group}, which no installed plugin offers or the "
+                "policy keeps out; nothing was loaded",
+                hint="Install what is required, or see `vplug why NAME`.",
+            )
+        if judgement.doubled and policy.collision == "error":
+            name, numbers = judgement.doubled[0]
+            raise PolicyError(
+                f"{len(numbers)} installed plugins are called `{name}` in {self.group}; nothing was loaded",
+                hint='Uninstall one of them, or choose with `collision="first"`, "last", "all" or `dist:NAME`.',
+            )
+        for entry, origin, near, spelling in judgement.unmatched:
+            how = "differs from it only by blanks or case" if spelling else "is nearest"
+            text = f"`{entry}` in {origin} names no plugin in {self.group}" + (f"; `{near}` {how}" if near else "")
+            if policy.strict:
+                raise PolicyError(f"{text}; nothing was loaded", hint="Correct the name, or take it out.")
+            notices.warn(text)
+        for name, numbers in judgement.doubled if policy.collision != "all" else ():
+            notices.warn(
+                f"{len(numbers)} installed plugins are called `{name}` in {self.group}; the {policy.collision} counts"
+            )
+        return list(self._order)
+
+    def _get(self, name: str) -> Plugin:
+        self._judged()
+        named = [plugin for plugin in self._order if plugin.name == name]
+        if not named:
+            self._refuse(name)
+        plugin = named[0]
+        self._object(plugin, raising=True)
+        if self.call:
+            self._call(plugin, raising=True)
+        if plugin.state == FAILED and plugin.failure is not None:
+            raise PluginLoadError(str(plugin.failure), [plugin.failure], hint=plugin.failure.hint) from (
+                plugin.failure.exception
+            )
+        if plugin.state == LOADED:
+            self._by_name[name] = plugin
+        return plugin
+
+    def _refuse(self, name: str) -> None:
+        for plugin in self._rows.values():
+            if plugin.name == name and plugin.state == FILTERED:
+                raise PluginRefusedError(
+                    f"plugin `{name}` in {self.group} may not load: {plugin.rule}", verdict=plugin.rule
+                )
+        near = _core.nearest(name, [plugin.name for plugin in self._rows.values()])
+        hint = f"Did you mean `{near}`?" if near else f"`vplug list {self.group}` shows what is installed."
+        raise PluginNotFoundError(f"no installed distribution offers `{name}` in {self.group}", hint=hint)
+
+    def _object(self, plugin: Plugin, *, raising: bool = False) -> None:
+        found = self._step(plugin, process.OBJECT, lambda: attempt.load(plugin, self.kind), raising=raising)
+        if found is not None:
+            plugin.found, plugin.object, plugin.seconds = found, found.value, found.seconds
+            plugin.state, plugin.failure = LOADED, None
+
+    def _call(self, plugin: Plugin, *, raising: bool = False) -> None:
+        if plugin.state != LOADED:
+            return
+        called = self._step(plugin, process.CALL, lambda: attempt.call(plugin, plugin.object), raising=raising)
+        if called is not None:
+            plugin.called, plugin.result = called, called.value
+            plugin.seconds += called.seconds
+
+    def _step(self, plugin: Plugin, step: str, body: Any, *, raising: bool) -> Any:
+        """What a step gave, or None where it failed or is under way; the row says which."""
+        try:
+            found = process.once(plugin, step, body, self.wait_limit)
+        except process.Reentrant:
+            plugin.state = LOADING
+            return None
+        except (LoadCycleError, LoadTimeoutError) as error:
+            if raising:
+                raise
+            found = Failure(plugin, "wait", error, 0.0, hint=error.hint)
+        if isinstance(found, Failure):
+            plugin.state, plugin.failure = FAILED, found
+            return None
+        return found
+
+
+def _quoted(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def load_plugins_by_group(group: str) -> dict[str, Any]:
+    """The plugins of a group in vLLM's shape, `{name: object}`, chosen by `VLLM_PLUGINS` as vLLM reads it.
+
+    Each is imported once in a process; one that fails is left out, with a warning.
+    """
+    return {plugin.name: plugin.object for plugin in PluginLoader(group, policy=Policy.vllm()).load()}
+
+
+def load_general_plugins() -> None:
+    """Loads and calls the plugins in `vllm.general_plugins`, each once in a process, failures contained.
+
+    Whoever comes second waits until the first is done; a plugin that failed is tried again by the next call.
+    """
+    PluginLoader(GENERAL_GROUP, policy=Policy.vllm(), call=True).load()

@@ -1,0 +1,105 @@
+"""One attempt at one plugin: import, look up, check the kind, call; what comes out is a value or a record.
+
+`Exception` and `SystemExit` become records. Anything else, such as `KeyboardInterrupt`, passes through.
+"""
+
+from __future__ import annotations
+
+import sys
+from itertools import islice
+from time import perf_counter
+
+from vplug_rs.loading.plugin import Failure, Loaded
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from vplug_rs.loading.plugin import Plugin
+
+KINDS = ("callable", "class", "module", "any")
+
+
+class _Watch:
+    """What a step changes in this process."""
+
+    def __init__(self) -> None:
+        self.modules = len(sys.modules)
+        self.cuda = _cuda()
+        self.started = perf_counter()
+
+    def loaded(self, value: Any) -> Loaded:
+        seconds = self.seconds()
+        # new ones stand at the end
+        modules = tuple(islice(sys.modules, self.modules, None)) if len(sys.modules) > self.modules else ()
+        return Loaded(value, seconds, modules, cuda=_cuda() and not self.cuda)
+
+    def seconds(self) -> float:
+        return perf_counter() - self.started
+
+
+def _cuda() -> bool:
+    """Whether torch says that CUDA is initialised in this process; asked without touching it."""
+    torch = sys.modules.get("torch")
+    asked = getattr(getattr(torch, "cuda", None), "is_initialized", None)
+    return bool(asked is not None and asked())
+
+
+def load(plugin: Plugin, kind: str) -> tuple[bool, Loaded | Failure]:
+    """Imports the module and looks the object up."""
+    watch = _Watch()
+    phase = "resolve"
+    try:
+        name, attribute = plugin.module, plugin.attribute
+        phase = "import"
+        __import__(name)
+        found: Any = sys.modules[name]
+        phase = "resolve"
+        for part in attribute.split(".") if attribute else ():
+            found = getattr(found, part)
+        _check(found, kind)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # contained: it becomes a record
+        hint = _hint(plugin, phase, error)
+        return False, Failure(plugin, phase, error, watch.seconds(), hint=hint)
+    return True, watch.loaded(found)
+
+
+def call(plugin: Plugin, function: Callable[[], Any]) -> tuple[bool, Loaded | Failure]:
+    """Calls the object, without arguments."""
+    watch = _Watch()
+    try:
+        result = function()
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # contained: it becomes a record
+        return False, Failure(plugin, "call", error, watch.seconds())
+    return True, watch.loaded(result)
+
+
+def _check(found: Any, kind: str) -> None:
+    """Raises TypeError if an object is not of the wanted kind."""
+    module = isinstance(found, type(sys))
+    what = f"the module `{found.__name__}`" if module else f"{type(found).__name__}"
+    if kind == "callable" and not callable(found):
+        raise TypeError(f"{what} is not callable")
+    if kind == "class" and not isinstance(found, type):
+        raise TypeError(f"{what} is not a class")
+    if kind == "module" and not module:
+        raise TypeError(f"{what} is not a module")
+
+
+def _hint(plugin: Plugin, phase: str, error: BaseException) -> str | None:
+    module = sys.modules.get(plugin.value.partition(":")[0].strip())
+    if phase == "resolve" and module is not None and _is_executing(module):
+        return (
+            f"`{module.__name__}` is only partly initialised: it is being imported further out (a circular import). "
+            "Load plugins after the host's own modules are imported."
+        )
+    if phase == "resolve" and isinstance(error, TypeError) and ":" not in plugin.value:
+        return f"Its author should name an object in the module: `{plugin.value}:function`."
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return f"Install what provides `{error.name}`, or reinstall the plugin with the extras that it needs."
+    return None
+
+
+def _is_executing(module: Any) -> bool:
+    return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))

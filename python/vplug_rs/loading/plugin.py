@@ -1,0 +1,202 @@
+"""One plugin of a group, in any state, and the record of a failure."""
+
+from __future__ import annotations
+
+import os
+
+from vplug_rs import _core
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+# every state that a row can have
+FOUND = "found"  # allowed, not tried yet
+FILTERED = "filtered"  # a policy keeps it out
+LOADING = "loading"  # being loaded by a call further out, or by another thread
+LOADED = "loaded"
+FAILED = "failed"
+
+
+class Loaded:
+    """What one step gave, and what it cost.
+
+    Attributes:
+        value: The object, or what calling it gave.
+        seconds: How long the step took, waiting for others not counted.
+        modules: Names of the modules that `sys.modules` gained meanwhile (other threads' too).
+        cuda: Whether torch's CUDA state became initialised meanwhile.
+        process: The process that ran the step; after a fork not always this one.
+    """
+
+    __slots__ = ("cuda", "modules", "process", "seconds", "value")
+
+    def __init__(self, value: Any, seconds: float, modules: tuple[str, ...], *, cuda: bool) -> None:
+        self.value = value
+        self.seconds = seconds
+        self.modules = modules
+        self.cuda = cuda
+        self.process = os.getpid()
+
+
+class Failure:
+    """Why a plugin is not there: a record, no exception.
+
+    Attributes:
+        group, name, value: The entry point.
+        distribution, version: Whose it is; None where its metadata does not say.
+        metadata_path: The metadata folder, or None.
+        phase: "import", "resolve", "call" or "wait".
+        exception: What was raised.
+        traceback: The traceback as text, from the plugin's own first frame on; empty where it has none.
+        hint: The next step, or None.
+        seconds: How long the attempt took.
+        process, thread: Where it was made.
+    """
+
+    __slots__ = (
+        "distribution",
+        "exception",
+        "group",
+        "hint",
+        "metadata_path",
+        "name",
+        "phase",
+        "process",
+        "seconds",
+        "thread",
+        "traceback",
+        "value",
+        "version",
+    )
+
+    def __init__(
+        self, plugin: Plugin, phase: str, exception: BaseException, seconds: float, *, hint: str | None = None
+    ) -> None:
+        from _thread import get_ident
+
+        from vplug_rs.loading import tracebacks
+
+        self.group, self.name, self.value = plugin.group, plugin.name, plugin.value
+        self.distribution, self.version = plugin.project, plugin.version
+        self.metadata_path = plugin.metadata_path
+        self.phase = phase
+        self.exception = exception
+        self.traceback = tracebacks.own(exception)
+        self.hint = hint
+        self.seconds = seconds
+        self.process, self.thread = os.getpid(), get_ident()
+
+    @property
+    def cause(self) -> str:
+        """The exception in one line."""
+        text = " ".join(str(self.exception).split())
+        return f"{type(self.exception).__name__}: {text}" if text else type(self.exception).__name__
+
+    def __str__(self) -> str:
+        whose = " ".join(filter(None, (self.distribution, self.version))) or "an unnamed distribution"
+        return f"plugin `{self.name}` of {whose} failed at {self.phase} (`{self.value}` in {self.group}): {self.cause}"
+
+    def __repr__(self) -> str:
+        return f"<Failure {self}>"
+
+
+class Plugin:
+    """One entry point of a group.
+
+    Attributes:
+        group, name, value: The entry point.
+        state: "found", "filtered", "loading", "loaded" or "failed".
+        rule: The rule of the policy that decided, in one sentence.
+        reason: That rule's kind: "open", "listed", "denied" and so on.
+        object: What the value names, once it is loaded.
+        result: What calling the object gave, where the loader calls.
+        seconds: How long import, look-up and call took together.
+        failure: The record of the last failure, or None.
+    """
+
+    __slots__ = (
+        "_found",
+        "_point",
+        "called",
+        "failure",
+        "found",
+        "group",
+        "metadata_path",
+        "name",
+        "object",
+        "reason",
+        "result",
+        "rule",
+        "seconds",
+        "state",
+        "value",
+    )
+
+    def __init__(self, point: Any, metadata_path: str | None) -> None:
+        self.group, self.name, self.value = point.group, point.name, point.value
+        self._point = point
+        self.metadata_path = metadata_path
+        self.state = FOUND
+        self.rule = self.reason = ""
+        self.object: Any = None
+        self.result: Any = None
+        self.seconds = 0.0
+        self.failure: Failure | None = None
+        self.found: Loaded | None = None
+        self.called: Loaded | None = None
+
+    @property
+    def distribution(self) -> Any:
+        """The distribution that offers it, as `entry_points()` gives it; None if it has none."""
+        return self._point.dist
+
+    @property
+    def module(self) -> str:
+        """The module of the reference. Raises ValueError if the value is no reference."""
+        module: str = self._point.module
+        return module
+
+    @property
+    def attribute(self) -> str | None:
+        """The attribute of the reference, or None."""
+        attribute: str | None = self._point.attr
+        return attribute
+
+    @property
+    def label(self) -> str:
+        """The distribution's name as its folder's name says it, without reading a file."""
+        if self.metadata_path is not None:
+            return os.path.basename(self.metadata_path).rpartition(".")[0].partition("-")[0]
+        return self.project or ""
+
+    @property
+    def project(self) -> str | None:
+        """The distribution's name, as its metadata spells it."""
+        return self._header("Name")
+
+    @property
+    def version(self) -> str | None:
+        """The distribution's version."""
+        return self._header("Version")
+
+    def _header(self, field: str) -> str | None:
+        if self.metadata_path is not None:
+            found: str | None = _core.SCANNER.header_of(self.metadata_path, field, False)
+            return found
+        try:
+            found = getattr(self._point.dist, field.lower(), None)
+        except Exception:  # noqa: BLE001  # somebody else's class; the record goes without
+            return None
+        return found
+
+    @property
+    def processes(self) -> tuple[int, ...]:
+        """The process that loaded it, and this one where it took the result over by a fork."""
+        if self.found is None:
+            return ()
+        here = os.getpid()
+        return (self.found.process,) if self.found.process == here else (self.found.process, here)
+
+    def __repr__(self) -> str:
+        return f"<Plugin {self.name!r} of {self.label}, {self.state}>"

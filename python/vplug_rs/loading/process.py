@@ -1,0 +1,128 @@
+"""What has run in this process, and what becomes of it in a forked child.
+
+The table belongs to the process, not to a loader: two loaders of one group share what they load.
+"""
+
+from __future__ import annotations
+
+import os
+from _thread import get_ident
+
+from vplug_rs import _core
+from vplug_rs.errors import LoadCycleError, LoadTimeoutError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from vplug_rs.loading.plugin import Failure, Loaded, Plugin
+
+    Key = tuple[str, str, str, str]
+
+OBJECT, CALL = "object", "call"
+PATIENCE = 10.0  # seconds of waiting before the one warning
+
+_table = _core.once_table()
+# what succeeded, outside the table: a forked child must not touch the lock of its parent's table
+_done: dict[Key, Loaded] = {}
+_rerun: set[str] = set()  # groups that run again in a forked child
+
+
+def _after_fork() -> None:
+    global _table  # noqa: PLW0603  # the old one's lock may be held by a thread that does not exist here
+    _table = _core.once_table()
+    for key in [key for key in _done if key[0] in _rerun]:
+        del _done[key]
+    for key, loaded in _done.items():
+        _table.seed(key, loaded)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def rerun_after_fork(group: str) -> None:
+    """Lets a group run again in children that are forked from now on."""
+    _rerun.add(group)
+
+
+class Reentrant(Exception):  # noqa: N818  # a signal to the loader, never seen outside
+    """This very thread is in the middle of this step."""
+
+
+def key_of(plugin: Plugin, step: str) -> Key:
+    """What a step counts as: one and the same in all loaders of a process."""
+    return plugin.group, plugin.metadata_path or plugin.label, f"{plugin.name} = {plugin.value}", step
+
+
+def once(plugin: Plugin, step: str, body: Callable[[], tuple[bool, Loaded | Failure]], limit: float) -> Any:
+    """Runs a step unless it has succeeded before; waits if another thread is at it.
+
+    Returns:
+        `Loaded` or `Failure`.
+
+    Raises:
+        Reentrant: this thread is inside that step.
+        LoadCycleError: threads would wait for each other for ever.
+        LoadTimeoutError: another thread has been at it for longer than `limit` seconds.
+    """
+    key = key_of(plugin, step)
+    word, value = _table.run(
+        key, get_ident(), body, limit=limit, patience=min(PATIENCE, limit), notice=lambda owner: _notice(plugin, owner)
+    )
+    if word == "ran":
+        _done[key] = value
+    if word in {"ran", "done", "failed", "told"}:
+        return value
+    if word == "reentrant":
+        raise Reentrant
+    if word == "cycle":
+        links = [f"thread {thread} waits for `{at[2]}` ({at[0]})" for thread, at in value]
+        raise LoadCycleError(
+            f"plugins wait for each other: {'; '.join(links)}",
+            value,
+            hint="Load them in one thread, or let none of them load others while it is imported or called.",
+        )
+    if word == "timeout":
+        raise LoadTimeoutError(
+            f"plugin `{plugin.name}` has been loading in thread {value} for more than {limit:g} s{_where(value)}",
+            value,
+            hint="See where that thread stands; `wait_limit` says how long others wait for it.",
+        )
+    raise LoadTimeoutError(f"the thread that was loading plugin `{plugin.name}` ended without a word", None)
+
+
+def is_running(plugin: Plugin) -> bool:
+    """Whether some thread is importing or calling it now."""
+    return any(_table.status(key_of(plugin, step))[0] == "running" for step in (OBJECT, CALL))
+
+
+def attempts(plugin: Plugin, step: str) -> int:
+    """How many attempts at a step have failed since the last success."""
+    word, value = _table.status(key_of(plugin, step))
+    return int(value) if word == "failed" else 0
+
+
+def forget(group: str) -> None:
+    """Forgets what has run of a group, so that it runs again. For tests."""
+    for key in [key for key in _done if key[0] == group]:
+        del _done[key]
+    _table.reset(group)
+
+
+def _notice(plugin: Plugin, owner: int | None) -> None:
+    from vplug_rs.loading.notices import warn
+
+    warn(f"still waiting for plugin `{plugin.name}`, which thread {owner} is loading{_where(owner)}")
+
+
+def _where(thread: int | None) -> str:
+    """Where a thread stands, as text for a message."""
+    import sys
+    import traceback
+
+    frame = sys._current_frames().get(thread or 0)
+    if frame is None:
+        return ""
+    return ", now at:\n" + "".join(traceback.format_stack(frame, limit=12)).rstrip()

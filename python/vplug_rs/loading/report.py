@@ -1,0 +1,107 @@
+"""The rows of a group -> a report, as text and as plain data."""
+
+from __future__ import annotations
+
+from vplug_rs import report
+from vplug_rs.loading import process
+from vplug_rs.loading.plugin import FAILED, LOADED, LOADING
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from vplug_rs import _core
+    from vplug_rs.loading.plugin import Plugin
+
+
+class Report:
+    """Every plugin of a group as it stands now. `str()` is for people, `data` for programs.
+
+    Attributes:
+        group: The entry point group.
+        plugins: The rows, in the order of discovery.
+    """
+
+    def __init__(self, group: str, plugins: list[Plugin], judgement: _core.Judgement) -> None:
+        self.group = group
+        self.plugins = plugins
+        self._judgement = judgement
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The report as JSON would have it."""
+        return {
+            "group": self.group,
+            "plugins": [_row(plugin) for plugin in self.plugins],
+            "unmatched": [
+                {"entry": entry, "origin": origin, "near": near} for entry, origin, near, _ in self._judgement.unmatched
+            ],
+        }
+
+    def json(self) -> str:
+        """The report as JSON text."""
+        return report.json_text("load-report", self.data)
+
+    def __str__(self) -> str:
+        rows = [
+            (
+                plugin.name,
+                " ".join(filter(None, (plugin.project, plugin.version))),
+                _state(plugin),
+                _time(plugin),
+                _why(plugin),
+            )
+            for plugin in self.plugins
+        ]
+        lines = [report.table(("NAME", "DISTRIBUTION", "STATE", "MS", "WHY"), rows, right=(3,))] if rows else []
+        lines.append(
+            f"{self.group}: {report.count(len(rows), 'plugin')}, {sum(p.state == LOADED for p in self.plugins)} loaded"
+        )
+        for entry, origin, near, _ in self._judgement.unmatched:
+            lines.append(f"`{entry}` in {origin} names nothing" + (f"; did you mean `{near}`?" if near else ""))
+        return "\n".join(lines)
+
+
+def _state(plugin: Plugin) -> str:
+    return LOADING if plugin.state != LOADED and process.is_running(plugin) else plugin.state
+
+
+def _time(plugin: Plugin) -> str:
+    return f"{plugin.seconds * 1e3:.1f}" if plugin.found is not None else ""
+
+
+def _why(plugin: Plugin) -> str:
+    if plugin.state == FAILED and plugin.failure is not None:
+        return f"{plugin.failure.phase}: {plugin.failure.cause}"
+    return plugin.rule
+
+
+def _row(plugin: Plugin) -> dict[str, Any]:
+    failure, found, called = plugin.failure, plugin.found, plugin.called
+    return {
+        "name": plugin.name,
+        "value": plugin.value,
+        "distribution": plugin.project,
+        "version": plugin.version,
+        "metadata_path": plugin.metadata_path,
+        "state": _state(plugin),
+        "reason": plugin.reason,
+        "rule": plugin.rule,
+        "import_seconds": None if found is None else found.seconds,
+        "call_seconds": None if called is None else called.seconds,
+        "modules": [] if found is None else list(found.modules),
+        "initialised_cuda": any(step is not None and step.cuda for step in (found, called)),
+        "processes": list(plugin.processes),
+        "failure": None
+        if failure is None
+        else {
+            "phase": failure.phase,
+            "exception": failure.cause,
+            "hint": failure.hint,
+            "traceback": failure.traceback,
+            "seconds": failure.seconds,
+            "process": failure.process,
+            "thread": failure.thread,
+            "attempts": max(process.attempts(plugin, step) for step in (process.OBJECT, process.CALL)),
+        },
+    }
