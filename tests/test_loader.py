@@ -464,7 +464,7 @@ def test_nothing_refused_is_ever_imported(bed: Bed) -> None:
             loader = PluginLoader(G, policy=Policy(**rules))
             loader.reset()
             try:
-                loaded = {p.module[:-4] for p in loader.load()}
+                loaded = {p.point.module[:-4] for p in loader.load()}
             except vplug_rs.PolicyError:
                 loaded = set()
             say(sorted(loaded), sorted(file[9:] for file in glob.glob("imported-*")))

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from vplug_rs import report
-from vplug_rs.cli import inventory
+from vplug_rs.cli import inventory, trial
 from vplug_rs.cli.parser import declare
+from vplug_rs.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
+    from typing import Any
 
     from vplug_rs.cli.inventory import Entry, Site
 
-HELP = "List the entry points of this environment. Nothing is imported."
+HELP = """\
+List the entry points of this environment. Nothing is imported, but with
+--timings."""
 
 EPILOG = """\
 order is the place of an entry point in its group, as entry_points(group=...)
@@ -22,12 +26,17 @@ returns it. Hidden entry points have none; --all shows them with their state:
   leftover  remains of an interrupted upgrade
   ignored   no valid distribution
 
+--timings loads the group in a process of its own, under the policy if one is
+named, and shows what each plugin costs and whether it loads at all.
+
 exit status:
   0  done
+  1  --timings: a plugin failed
   2  the command line is wrong
   3  the group has no entry point
 """
 
+TIMINGS = ("ORDER", "NAME", "DISTRIBUTION", "STATE", "MS", "MODULES", "WHY")
 HEADERS = ("GROUP", "ORDER", "NAME", "VALUE", "DISTRIBUTION", "VERSION", "STATE", "PATH")
 
 
@@ -38,8 +47,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser: The command's parser.
     """
     declare(parser, EPILOG)
+    parser.usage = (
+        f"vplug list [-h] [--json] [--all] [--timings]\n                  {trial.USAGE}\n                  [GROUP]"
+    )
     parser.add_argument("group", nargs="?", metavar="GROUP", help="only this group")
     parser.add_argument("--all", action="store_true", help="also those that another copy hides")
+    parser.add_argument("--timings", action="store_true", help="load the group, and say what each plugin costs")
+    trial.add_policy(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -49,8 +63,10 @@ def run(args: argparse.Namespace) -> int:
         args: The parsed arguments.
 
     Returns:
-        0, or 3 when a group was given that has no entry point.
+        0; 1 when --timings found a plugin that fails; 3 when a group was given that has no entry point.
     """
+    if args.timings:
+        return _timings(args)
     site = inventory.load()
     known = site.entries if args.all else site.live
     entries = [entry for entry in known if args.group in (None, entry.group)]
@@ -65,6 +81,38 @@ def run(args: argparse.Namespace) -> int:
         _explain_empty(args.group, site.entries)
         return 3
     return 0
+
+
+def _timings(args: argparse.Namespace) -> int:
+    if args.group is None:
+        raise UsageError("--timings loads plugins, so it wants a group", hint="`vplug list` shows all groups")
+    found = trial.load_group(args.group, args)
+    plugins: list[dict[str, Any]] = found["plugins"]
+    if args.json:
+        report.emit(report.json_text("list", found))
+    elif plugins:
+        rows = [_timed(number, plugin) for number, plugin in enumerate(plugins, 1)]
+        report.emit(report.table(TIMINGS, rows, right=(0, 4, 5)))
+    if found["error"] is not None:
+        report.message("error", found["error"])
+        return 1
+    if not plugins:
+        _explain_empty(args.group, inventory.load().entries)
+        return 3
+    return int(any(plugin["failure"] is not None for plugin in plugins))
+
+
+def _timed(number: int, plugin: dict[str, Any]) -> tuple[str, ...]:
+    seconds, failure = plugin["import_seconds"], plugin["failure"]
+    return (
+        str(number),
+        plugin["name"],
+        " ".join(filter(None, (plugin["distribution"], plugin["version"]))),
+        plugin["state"],
+        "" if seconds is None else f"{seconds * 1e3:.1f}",
+        "" if seconds is None else str(len(plugin["modules"])),
+        plugin["rule"] if failure is None else f"{failure['phase']}: {failure['exception']}",
+    )
 
 
 def as_dict(entry: Entry) -> dict[str, object]:

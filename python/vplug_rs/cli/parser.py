@@ -93,7 +93,8 @@ def top_parser() -> Parser:
     parser = Parser(
         "vplug",
         "Find the plugins that are installed in this Python, and explain them.\n"
-        "No plugin is imported. No command but `run` starts a program of yours.\n\n"
+        "No plugin is imported unless you ask for it (list --timings, why --load).\n"
+        "No command but `run` starts a program of yours.\n\n"
         f"commands:\n{lines}\n"
         "`vplug COMMAND --help` says more.",
         EXIT_STATUS,

@@ -10,6 +10,7 @@ from itertools import islice
 from time import perf_counter
 
 from vplug_rs.loading.plugin import Failure, Loaded
+from vplug_rs.metadata._late import parts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ class _Watch:
 
     def loaded(self, value: Any) -> Loaded:
         seconds = self.seconds()
-        # new ones stand at the end
-        modules = tuple(islice(sys.modules, self.modules, None)) if len(sys.modules) > self.modules else ()
+        # new ones stand at the end, the newest last
+        modules = tuple(islice(reversed(sys.modules), max(len(sys.modules) - self.modules, 0)))[::-1]
         return Loaded(value, seconds, modules, cuda=_cuda() and not self.cuda)
 
     def seconds(self) -> float:
@@ -51,7 +52,7 @@ def load(plugin: Plugin, kind: str) -> tuple[bool, Loaded | Failure]:
     watch = _Watch()
     phase = "resolve"
     try:
-        name, attribute = plugin.module, plugin.attribute
+        name, attribute, _ = parts(plugin.point)
         phase = "import"
         __import__(name)
         found: Any = sys.modules[name]

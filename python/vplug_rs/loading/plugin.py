@@ -105,7 +105,7 @@ class Plugin:
     """One entry point of a group.
 
     Attributes:
-        group, name, value: The entry point.
+        group, name, value: The entry point; `point` is it itself.
         state: "found", "filtered", "loading", "loaded" or "failed".
         rule: The rule of the policy that decided, in one sentence.
         reason: That rule's kind: "open", "listed", "denied" and so on.
@@ -113,18 +113,19 @@ class Plugin:
         result: What calling the object gave, where the loader calls.
         seconds: How long import, look-up and call took together.
         failure: The record of the last failure, or None.
+        key: What it counts as in this process: group, metadata folder, name and value.
     """
 
     __slots__ = (
-        "_found",
-        "_point",
         "called",
         "failure",
         "found",
         "group",
+        "key",
         "metadata_path",
         "name",
         "object",
+        "point",
         "reason",
         "result",
         "rule",
@@ -135,8 +136,9 @@ class Plugin:
 
     def __init__(self, point: Any, metadata_path: str | None) -> None:
         self.group, self.name, self.value = point.group, point.name, point.value
-        self._point = point
+        self.point = point
         self.metadata_path = metadata_path
+        self.key = (self.group, metadata_path or self.label, f"{self.name} = {self.value}")
         self.state = FOUND
         self.rule = self.reason = ""
         self.object: Any = None
@@ -149,19 +151,7 @@ class Plugin:
     @property
     def distribution(self) -> Any:
         """The distribution that offers it, as `entry_points()` gives it; None if it has none."""
-        return self._point.dist
-
-    @property
-    def module(self) -> str:
-        """The module of the reference. Raises ValueError if the value is no reference."""
-        module: str = self._point.module
-        return module
-
-    @property
-    def attribute(self) -> str | None:
-        """The attribute of the reference, or None."""
-        attribute: str | None = self._point.attr
-        return attribute
+        return self.point.dist
 
     @property
     def label(self) -> str:
@@ -185,7 +175,7 @@ class Plugin:
             found: str | None = _core.SCANNER.header_of(self.metadata_path, field, False)
             return found
         try:
-            found = getattr(self._point.dist, field.lower(), None)
+            found = getattr(self.point.dist, field.lower(), None)
         except Exception:  # noqa: BLE001  # somebody else's class; the record goes without
             return None
         return found

@@ -51,11 +51,6 @@ class Reentrant(Exception):  # noqa: N818  # a signal to the loader, never seen 
     """This very thread is in the middle of this step."""
 
 
-def key_of(plugin: Plugin, step: str) -> Key:
-    """What a step counts as: one and the same in all loaders of a process."""
-    return plugin.group, plugin.metadata_path or plugin.label, f"{plugin.name} = {plugin.value}", step
-
-
 def once(plugin: Plugin, step: str, body: Callable[[], tuple[bool, Loaded | Failure]], limit: float) -> Any:
     """Runs a step unless it has succeeded before; waits if another thread is at it.
 
@@ -67,9 +62,9 @@ def once(plugin: Plugin, step: str, body: Callable[[], tuple[bool, Loaded | Fail
         LoadCycleError: threads would wait for each other for ever.
         LoadTimeoutError: another thread has been at it for longer than `limit` seconds.
     """
-    key = key_of(plugin, step)
+    key = (*plugin.key, step)
     word, value = _table.run(
-        key, get_ident(), body, limit=limit, patience=min(PATIENCE, limit), notice=lambda owner: _notice(plugin, owner)
+        key, get_ident(), body, limit=limit, patience=PATIENCE, notice=lambda owner: _notice(plugin, owner)
     )
     if word == "ran":
         _done[key] = value
@@ -95,12 +90,12 @@ def once(plugin: Plugin, step: str, body: Callable[[], tuple[bool, Loaded | Fail
 
 def is_running(plugin: Plugin) -> bool:
     """Whether some thread is importing or calling it now."""
-    return any(_table.status(key_of(plugin, step))[0] == "running" for step in (OBJECT, CALL))
+    return any(_table.status((*plugin.key, step))[0] == "running" for step in (OBJECT, CALL))
 
 
 def attempts(plugin: Plugin, step: str) -> int:
     """How many attempts at a step have failed since the last success."""
-    word, value = _table.status(key_of(plugin, step))
+    word, value = _table.status((*plugin.key, step))
     return int(value) if word == "failed" else 0
 
 
