@@ -1,4 +1,4 @@
-"""Imported by `site` in every Python process below `vplug run`: install quietly, then make room.
+"""Imported by `site` in every Python process below `vplug run` and `vplug trace`: install quietly, then make room.
 
 The program must see what it would see without us: `sys.path` without this folder, and its own `sitecustomize`, or
 none. Any Python may get here through the environment, so the syntax is that of 2.7 and failures are silent.
@@ -12,9 +12,15 @@ def _install():
     if sys.version_info < (3, 11):
         return
     try:
-        import vplug_rs
+        folder = os.environ.get("VPLUG_TRACE")
+        if folder:
+            from vplug_rs.tracing.recorder import start
 
-        vplug_rs.install()
+            start(folder)
+        else:
+            import vplug_rs
+
+            vplug_rs.install()
     except Exception:  # an environment without us, or one that we do not fit: the program runs as before
         return
 

@@ -1,6 +1,6 @@
 """Watch for the genuine modules and patch each right after its own loader has executed it.
 
-The watcher stands first on `sys.meta_path`, answers for two names only, has no `find_distributions`, and leaves the
+The watcher stands first on `sys.meta_path`, answers for a few names only, has no `find_distributions`, and leaves the
 spec and the loader as the real finder made them. What it lets in is decided in `_patch`, which is imported then: a
 program that never asks for metadata pays for this file alone.
 """
@@ -23,16 +23,18 @@ class Watcher:
 
     Args:
         executed: Called with a module and its name, after the module was executed.
+        names: The modules to watch for.
     """
 
-    def __init__(self, executed: "Callable[[ModuleType, str], None]") -> None:
+    def __init__(self, executed: "Callable[[ModuleType, str], None]", names: "tuple[str, ...]" = NAMES) -> None:
         self._executed = executed
+        self._names = names
 
     def find_spec(
         self, name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
     ) -> "ModuleSpec | None":
         """Ask the finders behind this one, and watch the loader that they name."""
-        if name not in NAMES:
+        if name not in self._names:
             return None
         finders = list(sys.meta_path)
         behind = finders.index(self) + 1 if self in finders else len(finders)

@@ -36,6 +36,7 @@ COMMANDS = {
     "doctor": ("doctor", "find what is damaged, hidden or left over"),
     "bench": ("bench", "time this environment beside importlib.metadata"),
     "run": ("run", "run a program with the fast metadata, unchanged"),
+    "trace": ("trace", "show what a program's processes load, and what it costs"),
 }
 """Sub-command -> (module, one line). The line is repeated here so that `vplug --help` imports no module."""
 
@@ -94,7 +95,7 @@ def top_parser() -> Parser:
         "vplug",
         "Find the plugins that are installed in this Python, and explain them.\n"
         "No plugin is imported unless you ask for it (list --timings, why --load).\n"
-        "No command but `run` starts a program of yours.\n\n"
+        "No command but `run` and `trace` starts a program of yours.\n\n"
         f"commands:\n{lines}\n"
         "`vplug COMMAND --help` says more.",
         EXIT_STATUS,

@@ -35,8 +35,8 @@ The exit status and the signals are the program's own; 127 means that it was not
 found, 126 that it cannot be executed.
 """
 
-_NOT_FOUND = 127
-_NOT_EXECUTABLE = 126
+NOT_FOUND = 127
+NOT_EXECUTABLE = 126
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,11 +60,7 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         UsageError: No program was named, or PYTHONPATH cannot hold our folder.
     """
-    words: list[str] = args.program
-    if words[:1] == ["--"]:  # some releases of argparse leave it in
-        words = words[1:]
-    if not words:
-        raise UsageError("`vplug run` needs a program", hint="for example: vplug run -- pytest -q")
+    words = program_of(args.program, "run")
     environment = reaching(os.environ)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -76,10 +72,27 @@ def run(args: argparse.Namespace) -> int:
         os.execvpe(words[0], words, environment)  # noqa: S606 (no shell is wanted)
     except (FileNotFoundError, NotADirectoryError):
         report.message("error", f"`{words[0]}`: program not found")
-        return _NOT_FOUND
+        return NOT_FOUND
     except OSError as error:
         report.message("error", f"`{words[0]}` cannot be executed: {error.strerror}")
-        return _NOT_EXECUTABLE
+        return NOT_EXECUTABLE
+
+
+def program_of(words: list[str], command: str) -> list[str]:
+    """The program and its arguments.
+
+    Args:
+        words: What argparse left.
+        command: The sub-command, for the message.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if words[:1] == ["--"]:  # some releases of argparse leave it in
+        words = words[1:]
+    if not words:
+        raise UsageError(f"`vplug {command}` needs a program", hint=f"for example: vplug {command} -- pytest -q")
+    return words
 
 
 def reaching(environment: Mapping[str, str]) -> dict[str, str]:
