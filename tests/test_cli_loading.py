@@ -96,6 +96,14 @@ def test_why_judges_by_a_policy_file_and_imports_nothing(lab: CommandLab) -> Non
     assert (done.returncode, "may load\n" in done.stdout) == (0, True)
 
 
+def test_why_says_which_entry_of_the_list_may_have_meant_it(lab: CommandLab) -> None:
+    site = lab.site()
+    lab.plugin(site, "loud")
+    done = lab.run(site, "why", "loud", "--vllm", VLLM_PLUGINS="Loud,other")
+    assert done.returncode == 1
+    assert "hint: `Loud` in VLLM_PLUGINS names nothing: did it mean `loud`?" in done.stdout
+
+
 def test_a_broken_policy_file_is_told_with_its_line(lab: CommandLab) -> None:
     site = lab.site()
     lab.plugin(site, "loud")

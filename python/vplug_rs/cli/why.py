@@ -72,9 +72,11 @@ def run(args: argparse.Namespace) -> int:
 class _Verdict:
     """Whether an entry point may load, and how loading it went."""
 
-    def __init__(self, entry: Entry, plugin: dict[str, Any], error: str | None, *, tried: bool) -> None:
+    def __init__(self, entry: Entry, plugin: dict[str, Any], found: dict[str, Any], *, tried: bool) -> None:
         self.entry, self.plugin, self.tried = entry, plugin, tried
-        self.error = None if plugin["state"] == "filtered" else error
+        self.error: str | None = None if plugin["state"] == "filtered" else found["error"]
+        meant = [row for row in found["unmatched"] if row["near"] == entry.name]
+        self.meant = meant[0] if meant and plugin["state"] == "filtered" else None
         self.good = self.error is None and plugin["state"] not in {"filtered", "failed"}
 
     @property
@@ -87,6 +89,10 @@ class _Verdict:
         failure, hint = plugin["failure"], None
         if plugin["state"] == "filtered":
             headline = f"{name} may not load"
+            if self.meant is not None:
+                hint = (
+                    f"`{self.meant['entry']}` in {self.meant['origin']} names nothing: did it mean `{self.entry.name}`?"
+                )
         elif self.error is not None:
             headline, pairs = f"{name} was not tried", [("because", self.error)]
         elif failure is not None:
@@ -112,11 +118,12 @@ def _verdict(case: EntryCase, args: argparse.Namespace) -> _Verdict | None:
         found = trial.load(entry.group, entry.name, args)
         for plugin in found["plugins"]:
             if (plugin["name"], plugin["value"], plugin["metadata_path"]) == (entry.name, entry.value, entry.copy.path):
-                return _Verdict(entry, plugin, found["error"], tried=plugin["state"] in {"loaded", "failed"})
+                return _Verdict(entry, plugin, found, tried=plugin["state"] in {"loaded", "failed"})
         return None
     from vplug_rs.loader import PluginLoader
 
-    for row in PluginLoader(entry.group, policy=policy).report().data["plugins"]:
+    found = {**PluginLoader(entry.group, policy=policy).report().data, "error": None}
+    for row in found["plugins"]:
         if (row["name"], row["value"], row["metadata_path"]) == (entry.name, entry.value, entry.copy.path):
-            return _Verdict(entry, row, None, tried=False)
+            return _Verdict(entry, row, found, tried=False)
     return None

@@ -42,7 +42,9 @@ class _Watch:
 
 def _cuda() -> bool:
     """Whether torch says that CUDA is initialised in this process; asked without touching it."""
-    torch = sys.modules.get("torch")
+    if "torch" not in sys.modules:
+        return False
+    torch = sys.modules["torch"]
     asked = getattr(getattr(torch, "cuda", None), "is_initialized", None)
     return bool(asked is not None and asked())
 
