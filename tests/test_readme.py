@@ -62,6 +62,39 @@ def test_it_shows_what_vplug_why_says(tmp_path: Path) -> None:
     assert (done.stdout + done.stderr).replace(str(tmp_path), "/srv/app") == shown[1]
 
 
+def test_it_shows_what_the_report_says(tmp_path: Path) -> None:
+    shown = re.search(
+        r"^```console\n\$ MYAPP_PLUGINS=\"([^\"]*)\" python myapp.py\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE
+    )
+    assert shown
+    for name, version, source in (
+        ("colours", "1.0", "def register(app): pass\n"),
+        ("export", "0.3", "import openpyxl\n"),
+        ("telemetry", "2.1", "raise SystemExit('imported')\n"),
+    ):
+        info = tmp_path / f"acme_{name}-{version}.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: acme-{name}\nVersion: {version}\n", "utf-8")
+        (info / "entry_points.txt").write_text(f"[myapp.plugins]\n{name} = acme_{name}:register\n", "utf-8")
+        (tmp_path / f"acme_{name}.py").write_text(source, "utf-8")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PROGRAMS[0]],
+        cwd=tmp_path,
+        env=clean_environment(
+            PYTHONPATH=f"{tmp_path}{os.pathsep}{import_root(tmp_path / 'root')}", MYAPP_PLUGINS=shown[1]
+        ),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    def masked(text: str) -> list[list[str]]:
+        return [re.sub(r"\b\d+\.\d  ", "MS  ", line).split() for line in text.splitlines()]
+
+    assert masked(done.stdout) == masked(shown[2])
+
+
 def test_its_make_targets_exist() -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
     pages = README + (ROOT / "CONTRIBUTING.md").read_text("utf-8")
