@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 
 from vplug_rs import _core, metadata
 from vplug_rs.errors import (
@@ -249,7 +250,7 @@ class PluginLoader:
         raise PluginNotFoundError(f"no installed distribution offers `{name}` in {self.group}", hint=hint)
 
     def _object(self, plugin: Plugin, *, raising: bool = False) -> None:
-        found = self._step(plugin, process.OBJECT, lambda: attempt.load(plugin, self.kind), raising=raising)
+        found = self._step(plugin, process.OBJECT, partial(attempt.load, plugin, self.kind), raising=raising)
         if found is not None:
             plugin.found, plugin.object, plugin.seconds = found, found.value, found.seconds
             plugin.state, plugin.failure = LOADED, None
@@ -257,7 +258,7 @@ class PluginLoader:
     def _call(self, plugin: Plugin, *, raising: bool = False) -> None:
         if plugin.state != LOADED:
             return
-        called = self._step(plugin, process.CALL, lambda: attempt.call(plugin, plugin.object), raising=raising)
+        called = self._step(plugin, process.CALL, partial(attempt.call, plugin, plugin.object), raising=raising)
         if called is not None:
             plugin.called, plugin.result = called, called.value
             plugin.seconds += called.seconds

@@ -1,5 +1,6 @@
 //! `OnceTable` and `Judge`: the run-once table and the policy, with the interpreter released while waiting.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyValueError;
@@ -11,7 +12,9 @@ use crate::once::{Outcome, Status, Table, Thread, Ticket, Turn, Waiter};
 /// How long the interpreter stays released before signals are looked at.
 const SLICE: Duration = Duration::from_millis(50);
 
-type Key = (String, String, String, String);
+/// Group, metadata folder, name and value, step; shared, for the table keeps several.
+type Key = Arc<Names>;
+type Names = (String, String, String, String);
 type Values = Table<Key, Py<PyAny>, Py<PyAny>>;
 type Queue = Waiter<Key, Py<PyAny>, Py<PyAny>>;
 
@@ -44,7 +47,7 @@ impl OnceTable {
     fn run<'py>(
         &self,
         py: Python<'py>,
-        key: Key,
+        key: Names,
         thread: Thread,
         body: &Bound<'py, PyAny>,
         limit: f64,
@@ -52,11 +55,15 @@ impl OnceTable {
         notice: &Bound<'py, PyAny>,
     ) -> PyResult<(&'static str, Bound<'py, PyAny>)> {
         let none = || py.None().into_bound(py);
+        let key = Arc::new(key);
         loop {
             match self.table.enter(&key, thread) {
                 Turn::Done(value) => return Ok(("done", value.bind(py).clone())),
                 Turn::Reentrant => return Ok(("reentrant", none())),
-                Turn::Cycle(chain) => return Ok(("cycle", chain.into_pyobject(py)?)),
+                Turn::Cycle(chain) => {
+                    let chain: Vec<(Thread, &Names)> = chain.iter().map(|(thread, key)| (*thread, &**key)).collect();
+                    return Ok(("cycle", chain.into_pyobject(py)?));
+                }
                 Turn::Run(ticket) => return run(ticket, body),
                 Turn::Wait(waiter) => match wait(py, waiter, limit, patience, notice)? {
                     Waited::Ended(Outcome::Released) => {}
@@ -70,8 +77,8 @@ impl OnceTable {
     }
 
     /// ("vacant", None), ("running", thread), ("done", value) or ("failed", number of failed attempts).
-    fn status<'py>(&self, py: Python<'py>, key: Key) -> PyResult<(&'static str, Bound<'py, PyAny>)> {
-        Ok(match self.table.status(&key) {
+    fn status<'py>(&self, py: Python<'py>, key: Names) -> PyResult<(&'static str, Bound<'py, PyAny>)> {
+        Ok(match self.table.status(&Arc::new(key)) {
             Status::Vacant => ("vacant", py.None().into_bound(py)),
             Status::Running(owner) => ("running", owner.into_pyobject(py)?.into_any()),
             Status::Done(value) => ("done", value.bind(py).clone()),
@@ -80,8 +87,8 @@ impl OnceTable {
     }
 
     /// Takes over a value that was made elsewhere, unless the key is known.
-    fn seed(&self, key: Key, value: Py<PyAny>) {
-        self.table.seed(key, value);
+    fn seed(&self, key: Names, value: Py<PyAny>) {
+        self.table.seed(Arc::new(key), value);
     }
 
     /// Forgets what has ended of one group, or of all.

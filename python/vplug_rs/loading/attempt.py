@@ -22,24 +22,6 @@ if TYPE_CHECKING:
 KINDS = ("callable", "class", "module", "any")
 
 
-class _Watch:
-    """What a step changes in this process."""
-
-    def __init__(self) -> None:
-        self.modules = len(sys.modules)
-        self.cuda = _cuda()
-        self.started = perf_counter()
-
-    def loaded(self, value: Any) -> Loaded:
-        seconds = self.seconds()
-        # new ones stand at the end, the newest last
-        modules = tuple(islice(reversed(sys.modules), max(len(sys.modules) - self.modules, 0)))[::-1]
-        return Loaded(value, seconds, modules, cuda=_cuda() and not self.cuda)
-
-    def seconds(self) -> float:
-        return perf_counter() - self.started
-
-
 def _cuda() -> bool:
     """Whether torch says that CUDA is initialised in this process; asked without touching it."""
     if "torch" not in sys.modules:
@@ -49,10 +31,18 @@ def _cuda() -> bool:
     return bool(asked is not None and asked())
 
 
+def _loaded(value: Any, began: float, modules: int, cuda: bool) -> Loaded:  # noqa: FBT001  # called twice, below
+    """What a step gave, and what changed in this process since it began."""
+    seconds = perf_counter() - began
+    more = len(sys.modules) - modules
+    # new ones stand at the end, the newest last
+    names = tuple(islice(reversed(sys.modules), more))[::-1] if more > 0 else ()
+    return Loaded(value, seconds, names, cuda=_cuda() and not cuda)
+
+
 def load(plugin: Plugin, kind: str) -> tuple[bool, Loaded | Failure]:
     """Imports the module and looks the object up."""
-    watch = _Watch()
-    phase = "resolve"
+    modules, cuda, phase, began = len(sys.modules), _cuda(), "resolve", perf_counter()
     try:
         name, attribute, _ = parts(plugin.point)
         phase = "import"
@@ -61,21 +51,22 @@ def load(plugin: Plugin, kind: str) -> tuple[bool, Loaded | Failure]:
         phase = "resolve"
         for part in attribute.split(".") if attribute else ():
             found = getattr(found, part)
-        _check(found, kind)
+        if kind != "callable" or not callable(found):
+            _check(found, kind)
     except (Exception, SystemExit) as error:  # noqa: BLE001  # contained: it becomes a record
         hint = _hint(plugin, phase, error)
-        return False, Failure(plugin, phase, error, watch.seconds(), hint=hint)
-    return True, watch.loaded(found)
+        return False, Failure(plugin, phase, error, perf_counter() - began, hint=hint)
+    return True, _loaded(found, began, modules, cuda)
 
 
 def call(plugin: Plugin, function: Callable[[], Any]) -> tuple[bool, Loaded | Failure]:
     """Calls the object, without arguments."""
-    watch = _Watch()
+    modules, cuda, began = len(sys.modules), _cuda(), perf_counter()
     try:
         result = function()
     except (Exception, SystemExit) as error:  # noqa: BLE001  # contained: it becomes a record
-        return False, Failure(plugin, "call", error, watch.seconds())
-    return True, watch.loaded(result)
+        return False, Failure(plugin, "call", error, perf_counter() - began)
+    return True, _loaded(result, began, modules, cuda)
 
 
 def _check(found: Any, kind: str) -> None:

@@ -18,6 +18,18 @@ LOADED = "loaded"
 FAILED = "failed"
 
 
+_process = os.getpid()
+
+
+def _after_fork() -> None:
+    global _process  # noqa: PLW0603  # asking the system for each plugin costs more than the rest of its record
+    _process = os.getpid()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 class Loaded:
     """What one step gave, and what it cost.
 
@@ -36,7 +48,7 @@ class Loaded:
         self.seconds = seconds
         self.modules = modules
         self.cuda = cuda
-        self.process = os.getpid()
+        self.process = _process
 
 
 class Failure:
@@ -157,7 +169,7 @@ class Plugin:
     def label(self) -> str:
         """The distribution's name as its folder's name says it, without reading a file."""
         if self.metadata_path is not None:
-            return os.path.basename(self.metadata_path).rpartition(".")[0].partition("-")[0]
+            return self.metadata_path.rpartition(os.sep)[2].rpartition(".")[0].partition("-")[0]
         return self.project or ""
 
     @property

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from _thread import get_ident
+from functools import partial
 
 from vplug_rs import _core
 from vplug_rs.errors import LoadCycleError, LoadTimeoutError
@@ -63,9 +64,7 @@ def once(plugin: Plugin, step: str, body: Callable[[], tuple[bool, Loaded | Fail
         LoadTimeoutError: another thread has been at it for longer than `limit` seconds.
     """
     key = (*plugin.key, step)
-    word, value = _table.run(
-        key, get_ident(), body, limit=limit, patience=PATIENCE, notice=lambda owner: _notice(plugin, owner)
-    )
+    word, value = _table.run(key, get_ident(), body, limit=limit, patience=PATIENCE, notice=partial(_notice, plugin))
     if word == "ran":
         _done[key] = value
     if word in {"ran", "done", "failed", "told"}:
