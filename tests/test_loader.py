@@ -335,6 +335,30 @@ def test_get_imports_that_one_plugin_only(bed: Bed) -> None:
     assert said == ["one", "ran", "ran", "loaded", "one", "1.0", True, True, False]
 
 
+def test_an_upgrade_and_an_uninstall_are_seen_by_the_next_load(bed: Bed) -> None:
+    bed.plugin("p", "def run(): return 1\n")
+    (said,) = bed.run(f"""
+        import shutil
+        site = {str(bed.site)!r}
+        loader = PluginLoader(G, call=True)
+        got = [[(p.version, p.result) for p in loader.load()], loader.get("p").result]
+        shutil.rmtree(site + "/p-1.0.dist-info")
+        os.mkdir(site + "/p-2.0.dist-info")
+        open(site + "/p-2.0.dist-info/METADATA", "w").write("Name: p\\nVersion: 2.0\\n")
+        open(site + "/p-2.0.dist-info/entry_points.txt", "w").write("[demo.plugins]\\np = new_mod:run\\n")
+        open(site + "/new_mod.py", "w").write("def run(): return 2\\n")
+        got += [[(p.version, p.result) for p in loader.load()], loader.get("p").result]
+        shutil.rmtree(site + "/p-2.0.dist-info")
+        got += [names(loader.load())]
+        try:
+            loader.get("p")
+        except vplug_rs.PluginNotFoundError:
+            got.append("gone")
+        say(*got)
+    """)
+    assert said == [[["1.0", 1]], 1, [["2.0", 2]], 2, [], "gone"]
+
+
 def test_get_says_why_not(bed: Bed) -> None:
     bed.plugin("good").plugin("bad", "1 / 0\n").plugin("kept", project="kept-out")
     (said,) = bed.run("""

@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 GROUP = "once.demo"
@@ -76,12 +77,13 @@ def _ours() -> Host:
 def _stevedore_shared() -> Host:
     from stevedore.extension import ExtensionManager
 
-    kept: list[Any] = []
+    kept: Any = None
 
     def manager() -> Any:
-        if not kept:
-            kept.append(ExtensionManager(namespace=GROUP, invoke_on_load=True))
-        return kept[-1]
+        nonlocal kept
+        if kept is None:
+            kept = ExtensionManager(namespace=GROUP, invoke_on_load=True)
+        return kept
 
     return Host(lambda: {extension.name: extension.obj for extension in manager()})
 
@@ -157,7 +159,7 @@ class Answer:
     """How one request ended.
 
     Attributes:
-        error: the type of what it raised, or "".
+        error: the type of what it raised, in brackets that of its first cause where it names one; or "".
         given: what it returned.
         complete: how many plugins had run to their end, in any thread, when it returned.
         began, ended: when.
@@ -168,6 +170,14 @@ class Answer:
     complete: int
     began: float
     ended: float
+
+
+def _named(error: BaseException) -> str:
+    first = error
+    while first.__cause__ is not None:
+        first = first.__cause__
+    name = type(error).__name__
+    return name if first is error else f"{name} ({type(first).__name__})"
 
 
 def _ask(requests: list[Callable[[], Given]], limit: float) -> list[Answer | None]:
@@ -181,7 +191,7 @@ def _ask(requests: list[Callable[[], Given]], limit: float) -> list[Answer | Non
         try:
             given = requests[number]()
         except BaseException as raised:
-            error = type(raised).__name__
+            error = _named(raised)
         answers[number] = Answer(error, given, len(set(finished)), began, time.monotonic())
 
     threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(len(requests))]
@@ -259,16 +269,19 @@ def cycle(host: Host) -> dict[str, Any] | None:
         return None
     barrier, here = threading.Barrier(3), threading.local()
 
-    def act(name: str) -> None:
+    def ask(name: str) -> Given:
+        return {name: one(name)}
+
+    def act(other: str) -> None:
         if not hasattr(here, "waited"):
             here.waited = barrier.wait(LIMIT)
-        one(name)
+        ask(other)
 
     names = FEW[:3]
-    for name, other in zip(names, names[1:] + names[:1], strict=True):
-        _acts[name] = lambda other=other: act(other)  # type: ignore[misc]  # one for each
-    answers = _ask([lambda name=name: {name: one(name)} for name in names], LIMIT)  # type: ignore[misc]
-    return {"ends": _ends(answers), "runs": {name: started.count(name) for name in names}}
+    _acts.update((name, partial(act, other)) for name, other in zip(names, names[1:] + names[:1], strict=True))
+    answers = _ask([partial(ask, name) for name in names], LIMIT)
+    seconds = max((answer.ended - answer.began for answer in answers if answer), default=None)
+    return {"ends": _ends(answers), "seconds": seconds, "runs": {name: started.count(name) for name in names}}
 
 
 def main() -> None:

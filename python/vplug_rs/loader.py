@@ -101,6 +101,9 @@ class PluginLoader:
         if self.call:
             for plugin in plugins:
                 self._call(plugin)
+        loaded = [plugin for plugin in plugins if plugin.state == LOADED]
+        # what `get` gives from now on: of several with one name the first
+        self._by_name = {plugin.name: plugin for plugin in reversed(loaded)}
         failures = [plugin.failure for plugin in plugins if plugin.state == FAILED and plugin.failure is not None]
         if failures and self.policy.strict:
             text = f"{len(failures)} of {len(plugins)} plugins in {self.group} failed:\n" + "\n".join(
@@ -109,10 +112,12 @@ class PluginLoader:
             raise PluginLoadError(text, failures, hint=failures[0].hint)
         for failure in failures:
             notices.warn(f"{failure}" + (f" ({failure.hint})" if failure.hint else ""))
-        return [plugin for plugin in plugins if plugin.state == LOADED]
+        return loaded
 
     def get(self, name: str) -> Plugin:
         """One plugin by name, loaded if it is not yet; no other one is imported.
+
+        One that is loaded is given without a look at the disk; `load()` looks again.
 
         Raises:
             PluginNotFoundError: nothing of that name is installed.

@@ -174,13 +174,17 @@ class Plugin:
 
     @property
     def project(self) -> str | None:
-        """The distribution's name, as its metadata spells it."""
-        return self._header("Name")
+        """The distribution's name, as its metadata spells it, or else its folder's name."""
+        return self._header("Name") or (self.label if self.metadata_path else None)
 
     @property
     def version(self) -> str | None:
-        """The distribution's version."""
-        return self._header("Version")
+        """The distribution's version, by its metadata or else by its folder's name."""
+        found = self._header("Version")
+        if found is None and self.metadata_path is not None:
+            stem = self.metadata_path.rpartition(os.sep)[2].rpartition(".")[0]
+            found = stem.partition("-")[2] or None
+        return found
 
     def _header(self, field: str) -> str | None:
         if self.metadata_path is not None:
