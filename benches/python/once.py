@@ -30,7 +30,7 @@ from typing import Any
 import beds
 import interpreters
 from beds import Bed
-from once_child import FEW, GROUP, LIMIT, ODD
+from once_child import CONTROL, FEW, GROUP, LIMIT, ODD
 
 HERE = Path(__file__).resolve().parent
 SIZE = 10  # distributions in the environment beside the plugins'
@@ -120,10 +120,9 @@ def _distribution(site: Path, project: str, form: tuple[str, str], names: Iterab
 class Place:
     """The sites of one library: many distributions with a plugin each, and one that has a few in a known order."""
 
-    def __init__(self, bed: Bed, folder: Path, name: str, plugins: int) -> None:
-        """Args: bed: the environment; folder: where to write; name: the library's; plugins: how many."""
+    def __init__(self, bed: Bed, folder: Path, name: str, form: tuple[str, str], plugins: int) -> None:
+        """Args: bed: the environment; folder: where to write; name: the host's; form: of its plugins; plugins: many."""
         self.bed, self.folder, self.name, self.plugins = bed, folder, name, plugins
-        form = LIBRARIES[name].form
         for number in range(plugins):
             _distribution(folder / "many", f"demo_{number:03}", form, [f"p{number:03}"])
         _distribution(folder / "few", "demo_few", form, FEW)
@@ -147,11 +146,20 @@ class Place:
         return json.loads(done.stdout)
 
 
-def _check(alone: dict[str, Any], title: str, plugins: int) -> None:
-    """One thread must find, run once and get every plugin, or the test is wrong about that library."""
-    wanted = {"ran": plugins, "twice": 0, "early": 0, "short": 0, "ends": {"returned": 1}}
-    if {key: alone[key] for key in wanted} != wanted:
-        raise SystemExit(f"{title}: one thread alone should get {wanted}, not {alone}")
+def _check(places: dict[str, Place], control: Place, threads: int) -> None:
+    """Refuse to count where one thread alone does not get and run all once, or where a known fault is not seen.
+
+    Raises:
+        SystemExit: the test is wrong about a library, or about threads.
+    """
+    for name, place in places.items():
+        wanted = {"ran": place.plugins, "twice": 0, "early": 0, "short": 0, "ends": {"returned": 1}}
+        alone = place.run("threads", 1)
+        if {key: alone[key] for key in wanted} != wanted:
+            raise SystemExit(f"{LIBRARIES[name].title}: one thread alone should get {wanted}, not {alone}")
+    seen = control.run("threads", threads)
+    if not seen["early"] or not seen["short"]:
+        raise SystemExit(f"a host that marks the group as loaded too early should be seen to: {seen}")
 
 
 def _total(rounds: list[dict[str, Any]]) -> dict[str, Any]:
@@ -179,9 +187,8 @@ def measure(bed: Bed, rounds: int, plugins: int, threads: int) -> dict[str, Any]
     """Every library in every situation, on one interpreter."""
     libraries = {}
     with tempfile.TemporaryDirectory() as folder:
-        places = {name: Place(bed, Path(folder, name), name, plugins) for name in LIBRARIES}
-        for name, place in places.items():
-            _check(place.run("threads", 1), LIBRARIES[name].title, plugins)
+        places = {name: Place(bed, Path(folder, name), name, of.form, plugins) for name, of in LIBRARIES.items()}
+        _check(places, Place(bed, Path(folder, CONTROL), CONTROL, FUNCTION, plugins), threads)
         seen: dict[str, list[dict[str, Any]]] = {name: [] for name in places}
         for _ in range(rounds):
             for name, place in places.items():

@@ -144,7 +144,27 @@ def _plux() -> Host:
     return Host(lambda: {plugin.name: plugin for plugin in manager.load_all()}, manager.load)
 
 
+def _control() -> Host:
+    """No library, and the usual fault: the group is marked as loaded before it is. The test has to see that."""
+    from importlib.metadata import entry_points
+
+    loaded: Given = {}
+    asked = False
+
+    def every() -> Given:
+        nonlocal asked
+        if not asked:
+            asked = True
+            for point in entry_points(group=GROUP):
+                loaded[point.name] = point.load()()
+        return dict(loaded)
+
+    return Host(every)
+
+
+CONTROL = "control"
 HOSTS = {
+    CONTROL: _control,
     "ours": _ours,
     "stevedore-shared": _stevedore_shared,
     "stevedore-own": _stevedore_own,
