@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sync::{Condvar, Mutex, MutexGuard};
 
@@ -210,13 +210,14 @@ impl<K: Eq + Hash + Clone, V, F> Table<K, V, F> {
                 if let Some(Slot::Running { waiters, .. }) = inner.slots.get_mut(key) {
                     *waiters += 1;
                 }
-                inner.waits.insert(thread, key.clone());
+                let outer = inner.waits.insert(thread, key.clone());
                 return Turn::Wait(Waiter {
                     shared: Arc::clone(&self.shared),
                     key: key.clone(),
                     thread,
                     serial,
                     told: false,
+                    outer,
                 });
             }
             Some(Slot::Failed { attempts, .. }) => *attempts,
@@ -249,6 +250,30 @@ impl<K: Eq + Hash + Clone, V, F> Table<K, V, F> {
             Some(Slot::Done(value)) => Status::Done(Arc::clone(value)),
             Some(Slot::Failed { failure, attempts }) => Status::Failed(failure.clone(), *attempts),
         }
+    }
+
+    /// Marks a key as run by a thread, without a ticket: [`Table::settle`] ends it. For a forked child, whose thread is
+    /// inside what its parent's table knows.
+    pub fn claim(&self, key: K, thread: Thread) {
+        let mut inner = self.shared.lock();
+        let serial = inner.next;
+        inner.next += 1;
+        inner.slots.entry(key).or_insert(Slot::Running {
+            owner: thread,
+            serial,
+            attempts: 1,
+            waiters: 0,
+        });
+    }
+
+    /// Ends what was claimed: with a value it is done, without one as if never tried.
+    pub fn settle(&self, key: &K, value: Option<V>) {
+        let serial = match self.shared.lock().slots.get(key) {
+            Some(Slot::Running { serial, .. }) => *serial,
+            _ => return,
+        };
+        let outcome = value.map_or(Outcome::Released, |value| Outcome::Done(Arc::new(value)));
+        drop(self.shared.end(key, serial, outcome));
     }
 
     /// Takes a value over that was made elsewhere, unless the key is known already.
@@ -331,25 +356,41 @@ pub struct Waiter<K: Eq + Hash + Clone, V, F> {
     thread: Thread,
     serial: u64,
     told: bool,
+    /// What this thread waits for further out: a signal handler may wait while it is waiting.
+    outer: Option<K>,
 }
 
 impl<K: Eq + Hash + Clone, V, F> Waiter<K, V, F> {
     /// Waits for one slice of time; `None` if the attempt still runs then.
     pub fn wait(&mut self, slice: Duration) -> Option<Outcome<V, F>> {
+        // one end for all turns of the loop: every other key that ends wakes us too
+        let end = Instant::now() + slice;
         let mut inner = self.shared.lock();
         loop {
             if let Some(outcome) = Self::take(&mut inner, self.serial) {
-                inner.waits.remove(&self.thread);
+                Self::leave(&mut inner, self.thread, self.outer.take());
                 self.told = true;
                 return Some(outcome);
             }
-            let (guard, timeout) =
-                (self.shared.changed.wait_timeout(inner, slice)).unwrap_or_else(std::sync::PoisonError::into_inner);
-            inner = guard;
-            if timeout.timed_out() && !inner.ended.contains_key(&self.serial) {
+            // in the model time never passes
+            let rest = if cfg!(loom) {
+                slice
+            } else {
+                end.saturating_duration_since(Instant::now())
+            };
+            if rest.is_zero() {
                 return None;
             }
+            (inner, _) =
+                (self.shared.changed.wait_timeout(inner, rest)).unwrap_or_else(std::sync::PoisonError::into_inner);
         }
+    }
+
+    fn leave(inner: &mut Inner<K, V, F>, thread: Thread, outer: Option<K>) {
+        match outer {
+            Some(outer) => inner.waits.insert(thread, outer),
+            None => inner.waits.remove(&thread),
+        };
     }
 
     /// The thread that runs the attempt, if it still does.
@@ -377,7 +418,7 @@ impl<K: Eq + Hash + Clone, V, F> Drop for Waiter<K, V, F> {
             return;
         }
         let mut inner = self.shared.lock();
-        inner.waits.remove(&self.thread);
+        Self::leave(&mut inner, self.thread, self.outer.take());
         let unheard = Self::take(&mut inner, self.serial);
         if unheard.is_none()
             && let Some(Slot::Running { serial, waiters, .. }) = inner.slots.get_mut(&self.key)
@@ -516,6 +557,55 @@ mod tests {
         table.seed("b", "taken over".into());
         assert_eq!(table.status(&"a"), Status::Done(Arc::new("x".into())));
         assert_eq!(table.status(&"b"), Status::Done(Arc::new("taken over".into())));
+    }
+
+    #[test]
+    fn a_wait_ends_in_time_while_other_keys_come_and_go() {
+        let table = Arc::new(Strings::default());
+        let _ticket = run(&table, "a", 1);
+        let mut waiter = wait(&table, "a", 2);
+        let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let traffic = {
+            let (table, stop) = (Arc::clone(&table), Arc::clone(&stop));
+            std::thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    run(&table, "b", 3).release();
+                }
+            })
+        };
+        let began = Instant::now();
+        assert_eq!(waiter.wait(Duration::from_millis(50)), None);
+        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+        stop.store(true, Ordering::Relaxed);
+        traffic.join().unwrap();
+    }
+
+    #[test]
+    fn a_wait_inside_a_wait_leaves_the_outer_one_in_the_graph() {
+        let table = Strings::default();
+        let _tickets = (run(&table, "a", 1), run(&table, "b", 2));
+        let _outer = wait(&table, "b", 1);
+        let inner_ticket = run(&table, "c", 3);
+        let mut inner = wait(&table, "c", 1);
+        inner_ticket.done("x".into());
+        assert!(inner.wait(SLICE).is_some());
+        assert!(
+            matches!(table.enter(&"a", 2), Turn::Cycle(_)),
+            "1 waits for b, which 2 runs"
+        );
+    }
+
+    #[test]
+    fn what_is_claimed_is_inside_until_it_is_settled() {
+        let table = Strings::default();
+        table.claim("a", 1);
+        assert!(matches!(table.enter(&"a", 1), Turn::Reentrant));
+        let mut waiter = wait(&table, "a", 2);
+        table.settle(&"a", Some("x".into()));
+        assert_eq!(waiter.wait(SLICE), Some(Outcome::Done(Arc::new("x".into()))));
+        table.claim("b", 1);
+        table.settle(&"b", None);
+        assert_eq!(table.status(&"b"), Status::Vacant);
     }
 
     #[test]

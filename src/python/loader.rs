@@ -36,7 +36,7 @@ impl OnceTable {
     /// Runs `body` unless it has succeeded before, or waits for the thread that runs it. Gives a word and a value:
     ///
     /// "ran" or "done" (here now, or before) with the value; "failed" (here) or "told" (of the attempt that was waited
-    /// for) with the failure; "reentrant" and None; "cycle" with [(thread, key)]; "timeout" with the running thread;
+    /// for) with the failure; both first ones with "-in-child" behind them if `body` forked and this is the child; "reentrant" and None; "cycle" with [(thread, key)]; "timeout" with the running thread;
     /// "abandoned" and None.
     ///
     /// `body` returns (True, value) or (False, failure); what it raises passes through and leaves the key untried.
@@ -86,6 +86,17 @@ impl OnceTable {
         })
     }
 
+    /// Marks a key as run by a thread that a forked child has inherited in the middle of it.
+    fn claim(&self, key: Names, thread: Thread) {
+        self.table.claim(Arc::new(key), thread);
+    }
+
+    /// Ends what was claimed: done with a value, as if never tried without.
+    #[pyo3(signature = (key, value=None))]
+    fn settle(&self, key: Names, value: Option<Py<PyAny>>) {
+        self.table.settle(&Arc::new(key), value);
+    }
+
     /// Takes over a value that was made elsewhere, unless the key is known.
     fn seed(&self, key: Names, value: Py<PyAny>) {
         self.table.seed(Arc::new(key), value);
@@ -109,7 +120,10 @@ fn run<'py>(
     if std::process::id() != process {
         // the body forked, and this is the child: the lock of its parent's table may be frozen, so it is not touched
         ticket.disown();
-        return ended.map(|(succeeded, value)| (if succeeded { "ran" } else { "failed" }, value));
+        return ended.map(|(succeeded, value)| {
+            let word = if succeeded { "ran-in-child" } else { "failed-in-child" };
+            (word, value)
+        });
     }
     match ended {
         Ok((true, value)) => {
