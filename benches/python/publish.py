@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import beds
+import once
 import plot
 import tables
 
@@ -28,6 +29,8 @@ RUNS = {
     "calls": ["calls.py"],
     "importing": ["importing.py"],
     "many": ["many.py"],
+    "loading": ["loading.py"],
+    "once": ["once.py"],
     "floor": ["floor.py"],
     "floor-cold": ["floor.py", "--cold", "--sizes", "300,real"],
 }
@@ -72,6 +75,8 @@ def publish(results: Path) -> None:
     (REPOSITORY / "docs" / "benchmarks.json").write_text(json.dumps(seen, indent=1) + "\n")
     if "startup" in seen:
         _fill(REPOSITORY / "README.md", "bench", tables.readme(seen))
+    if "once" in seen:
+        _fill(REPOSITORY / "README.md", "bench:once", once.markdown(seen["once"][0]))
 
 
 def main() -> None:

@@ -9,7 +9,9 @@ import beds
 import calls
 import floor
 import importing
+import loading
 import many
+import once
 import statistics_of
 from candidates import ALL, INSTALLED, OURS, PLAIN, PLUX_HIT, STANDARD, STEVEDORE_HIT
 
@@ -150,6 +152,24 @@ def _floor(result: dict[str, Any], wanted: float) -> str:
     return _table(head, rows)
 
 
+def _loading(result: dict[str, Any]) -> str:
+    rows = []
+    for version, one in result.items():
+        plain, ours, get = one["load"]["importlib"], one["load"]["vplug_rs"], one["get"]
+        times = statistics_of.ratio(ours, plain)
+        rows.append(
+            [
+                version,
+                _times(plain),
+                _times(ours),
+                f"{times['median']:.2f}× ({times['min']:.2f}×) ≤ {loading.MOST_LOAD}",
+                f"{get['vplug_rs']:.0f} / {get['dict']:.0f}, {get['vplug_rs'] / get['dict']:.2f}× ≤ {loading.MOST_GET:g}",
+            ]
+        )
+    head = ["Python", "importlib, ms", "first load(), ms", "load() / importlib", "get() / dict look-up, ns"]
+    return _table(head, rows)
+
+
 def everything(seen: dict[str, Any]) -> dict[str, str]:
     """The tables of docs/benchmarks.md by the name of their place, as far as there are results."""
     found: dict[str, str] = {}
@@ -161,12 +181,14 @@ def everything(seen: dict[str, Any]) -> dict[str, str]:
         found["first"] = _sizes(startup, "first")
         found["later"] = _sizes(startup, "later")
         found["remarks"] = _remarks()
-    for name, make in (("calls", _calls), ("importing", _importing), ("many", _many)):
+    for name, make in (("calls", _calls), ("importing", _importing), ("many", _many), ("loading", _loading)):
         if name in seen:
             found[name] = make(seen[name])
     for name, wanted in (("floor", floor.WARM), ("floor-cold", floor.COLD)):
         if name in seen:
             found[name] = _floor(seen[name], wanted)
+    if "once" in seen:
+        found["once"] = once.markdown(seen["once"][0])
     return found
 
 

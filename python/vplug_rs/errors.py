@@ -25,6 +25,17 @@ class VplugError(Exception):
         super().__init__(message)
         self.hint = hint
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # constructors differ; worker pools send errors home
+        return _rebuilt, (type(self), self.args, self.__dict__)
+
+
+def _rebuilt(kind: type[VplugError], args: tuple[Any, ...], state: dict[str, Any]) -> VplugError:
+    made = kind.__new__(kind, *args)
+    made.args = args
+    made.__dict__.update(state)
+    return made
+
 
 class UsageError(VplugError):
     """The command was asked for something that it cannot do."""

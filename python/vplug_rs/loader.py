@@ -8,7 +8,6 @@ print(loader.report())
 
 from __future__ import annotations
 
-import os
 import sys
 from functools import partial
 
@@ -22,14 +21,14 @@ from vplug_rs.errors import (
     PolicyError,
 )
 from vplug_rs.loading import attempt, notices, process
-from vplug_rs.loading.plugin import FAILED, FILTERED, FOUND, LOADED, LOADING, Failure, Plugin
+from vplug_rs.loading.plugin import FAILED, FILTERED, FOUND, LOADED, LOADING, Failure, Loaded, Plugin
 from vplug_rs.metadata._search_path import strings
 from vplug_rs.policy import Policy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
+    from typing import Any, NoReturn
 
     from vplug_rs.loading.report import Report
 
@@ -52,10 +51,11 @@ class PluginLoader:
         kind: What a value has to be: "callable", "class", "module" or "any".
         call: Whether each object is called, without arguments, once in a process; `plugin.result` is what it gave.
         wait_limit: How many seconds to wait for another thread that is loading a plugin.
-        fork: In a forked child, "inherit" takes over what the parent has loaded, "rerun" loads again.
+        fork: In a forked child, "inherit" takes over what the parent has loaded, "rerun" loads again. One loader that
+            says "rerun" says it for its group in this process.
 
     Raises:
-        ValueError: `kind` or `fork` is none of these.
+        ValueError: `kind` or `fork` is none of these, or `wait_limit` is no positive number.
     """
 
     def __init__(  # noqa: PLR0913  # keywords, each with its default
@@ -72,6 +72,8 @@ class PluginLoader:
             raise ValueError(f"kind={kind!r}: known are {', '.join(attempt.KINDS)}")
         if fork not in {"inherit", "rerun"}:
             raise ValueError(f'fork={fork!r}: known are "inherit" and "rerun"')
+        if not wait_limit > 0:
+            raise ValueError(f"wait_limit={wait_limit!r}: a positive number of seconds is wanted")
         self.group = group
         self.policy = Policy(origin="the default policy") if policy is None else policy
         self.kind = kind
@@ -81,9 +83,10 @@ class PluginLoader:
         self._rows: dict[tuple[str, str, str], Plugin] = {}
         self._order: list[Plugin] = []
         self._by_name: dict[str, Plugin] = {}
-        self._process = os.getpid()
-        if fork == "rerun":
-            process.rerun_after_fork(group)
+        # reading METADATA for a name costs a look at the disk: only where a rule asks for it
+        texts = [text for _, _, allowed, denied in self.policy.lists for text in (*(allowed or ()), *denied)]
+        self._names_distributions = any(text.strip().lstrip("! ").startswith("dist:") for text in texts)
+        process.register(self)
 
     def load(self) -> list[Plugin]:
         """Loads every plugin that the policy allows, and gives those that are loaded, in order.
@@ -95,20 +98,16 @@ class PluginLoader:
             PolicyError: the policy is broken by what is installed, or (strict) names what is not; nothing was imported.
             PluginLoadError: strict, after all were tried: some failed.
         """
-        plugins = self._judged()
-        for plugin in plugins:
-            self._object(plugin)
+        # what this very call came to: another thread may write into the rows meanwhile
+        ends = [(plugin, self._object(plugin)) for plugin in self._judged()]
         if self.call:
-            for plugin in plugins:
-                self._call(plugin)
-        loaded = [plugin for plugin in plugins if plugin.state == LOADED]
+            ends = [(plugin, self._call(plugin, end) if isinstance(end, Loaded) else end) for plugin, end in ends]
+        loaded = [plugin for plugin, end in ends if isinstance(end, Loaded)]
         # what `get` gives from now on: of several with one name the first
         self._by_name = {plugin.name: plugin for plugin in reversed(loaded)}
-        failures = [plugin.failure for plugin in plugins if plugin.state == FAILED and plugin.failure is not None]
+        failures = [end for _, end in ends if isinstance(end, Failure)]
         if failures and self.policy.strict:
-            text = f"{len(failures)} of {len(plugins)} plugins in {self.group} failed:\n" + "\n".join(
-                map(str, failures)
-            )
+            text = f"{len(failures)} of {len(ends)} plugins in {self.group} failed:\n" + "\n".join(map(str, failures))
             raise PluginLoadError(text, failures, hint=failures[0].hint)
         for failure in failures:
             notices.warn(f"{failure}" + (f" ({failure.hint})" if failure.hint else ""))
@@ -139,8 +138,7 @@ class PluginLoader:
     def reset(self) -> None:
         """Forgets what has been loaded and called of this group in this process. For tests; modules stay imported."""
         process.forget(self.group)
-        self._rows.clear()
-        self._by_name.clear()
+        self._forget_rows()
 
     def report(self) -> Report:
         """Every plugin of the group with its state, the rule that decided, and its cost; nothing is imported."""
@@ -155,20 +153,23 @@ class PluginLoader:
         self._judged()
         return Fingerprint.of(self._order)
 
+    def _forget_rows(self) -> None:
+        self._rows = {}
+        self._by_name = {}
+
     def _plugins(self) -> list[Plugin]:
         """All rows of the group as they are installed now, judged."""
-        if self._process != os.getpid():  # a forked child: what has run is asked of its own table
-            self._process = os.getpid()
-            self._rows.clear()
-            self._by_name.clear()
-        points = metadata.entry_points(group=self.group)
-        plugins = []
-        for point in points:
+        rows: dict[tuple[str, str, str], Plugin] = {}
+        for point in metadata.entry_points(group=self.group):
             owner = point.__dict__.get("_owner")
             plugin = Plugin(point, owner[0] if owner else getattr(point.dist, "_info", None))
-            # a row stays the same object as long as it is installed
-            plugins.append(self._rows.setdefault(plugin.key, plugin))
-        candidates = [(plugin.name, plugin.label) for plugin in plugins]
+            # a row stays the same object as long as it is installed; a line that stands twice is one plugin
+            known = rows.setdefault(plugin.key, self._rows.get(plugin.key, plugin))
+            known.point, known.metadata_path = point, plugin.metadata_path
+        self._rows = rows
+        plugins = list(rows.values())
+        by_metadata = self._names_distributions
+        candidates = [(plugin.name, (by_metadata and plugin.project) or plugin.label) for plugin in plugins]
         self._judgement = self.policy.judge(self.group, candidates, self._elsewhere())
         for plugin, (allowed, reason, rule) in zip(plugins, self._judgement.verdicts, strict=True):
             plugin.reason, plugin.rule = reason, rule
@@ -228,23 +229,19 @@ class PluginLoader:
         return list(self._order)
 
     def _get(self, name: str) -> Plugin:
-        self._judged()
-        named = [plugin for plugin in self._order if plugin.name == name]
-        if not named:
+        plugin = next((plugin for plugin in self._judged() if plugin.name == name), None)
+        if plugin is None:
             self._refuse(name)
-        plugin = named[0]
-        self._object(plugin, raising=True)
-        if self.call:
-            self._call(plugin, raising=True)
-        if plugin.state == FAILED and plugin.failure is not None:
-            raise PluginLoadError(str(plugin.failure), [plugin.failure], hint=plugin.failure.hint) from (
-                plugin.failure.exception
-            )
-        if plugin.state == LOADED:
+        end = self._object(plugin, raising=True)
+        if self.call and isinstance(end, Loaded):
+            end = self._call(plugin, end, raising=True)
+        if isinstance(end, Failure):
+            raise PluginLoadError(str(end), [end], hint=end.hint) from end.exception
+        if isinstance(end, Loaded):
             self._by_name[name] = plugin
         return plugin
 
-    def _refuse(self, name: str) -> None:
+    def _refuse(self, name: str) -> NoReturn:
         for plugin in self._rows.values():
             if plugin.name == name and plugin.state == FILTERED:
                 raise PluginRefusedError(
@@ -254,34 +251,44 @@ class PluginLoader:
         hint = f"Did you mean `{near}`?" if near else f"`vplug list {self.group}` shows what is installed."
         raise PluginNotFoundError(f"no installed distribution offers `{name}` in {self.group}", hint=hint)
 
-    def _object(self, plugin: Plugin, *, raising: bool = False) -> None:
-        found = self._step(plugin, process.OBJECT, partial(attempt.load, plugin, self.kind), raising=raising)
-        if found is not None:
-            plugin.found, plugin.object, plugin.seconds = found, found.value, found.seconds
+    def _object(self, plugin: Plugin, *, raising: bool = False) -> Loaded | Failure | None:
+        """Imports a plugin; None where this thread is in the middle of that. The row is brought up to date."""
+        end = self._step(plugin, process.OBJECT, partial(attempt.load, plugin), raising=raising)
+        if isinstance(end, Loaded):
+            # other loaders of the group may want another kind, so this is no part of the step
+            failure = attempt.check(plugin, end.value, self.kind)
+            if failure is None:
+                plugin.found, plugin.object, plugin.seconds = end, end.value, end.seconds
+                plugin.state, plugin.failure = LOADED, None
+                return end
+            end = failure
+        return self._mark(plugin, end)
+
+    def _call(self, plugin: Plugin, found: Loaded, *, raising: bool = False) -> Loaded | Failure | None:
+        """Calls a plugin's object; as `_object`."""
+        end = self._step(plugin, process.CALL, partial(attempt.call, plugin, found.value), raising=raising)
+        if isinstance(end, Loaded):
+            plugin.called, plugin.result, plugin.seconds = end, end.value, found.seconds + end.seconds
             plugin.state, plugin.failure = LOADED, None
+            return end
+        return self._mark(plugin, end)
 
-    def _call(self, plugin: Plugin, *, raising: bool = False) -> None:
-        if plugin.state != LOADED:
-            return
-        called = self._step(plugin, process.CALL, partial(attempt.call, plugin, plugin.object), raising=raising)
-        if called is not None:
-            plugin.called, plugin.result = called, called.value
-            plugin.seconds += called.seconds
-
-    def _step(self, plugin: Plugin, step: str, body: Any, *, raising: bool) -> Any:
-        """What a step gave, or None where it failed or is under way; the row says which."""
-        try:
-            found = process.once(plugin, step, body, self.wait_limit)
-        except process.Reentrant:
+    def _mark(self, plugin: Plugin, end: Failure | None) -> Failure | None:
+        if end is None:
             plugin.state = LOADING
+        else:
+            plugin.state, plugin.failure = FAILED, end
+        return end
+
+    def _step(self, plugin: Plugin, step: str, body: Any, *, raising: bool) -> Loaded | Failure | None:
+        try:
+            found: Loaded | Failure = process.once(plugin, step, body, self.wait_limit)
+        except process.Reentrant:
             return None
         except (LoadCycleError, LoadTimeoutError) as error:
             if raising:
                 raise
-            found = Failure(plugin, "wait", error, 0.0, hint=error.hint)
-        if isinstance(found, Failure):
-            plugin.state, plugin.failure = FAILED, found
-            return None
+            return Failure(plugin, "wait", error, 0.0, hint=error.hint)
         return found
 
 
@@ -294,7 +301,7 @@ def load_plugins_by_group(group: str) -> dict[str, Any]:
 
     Each is imported once in a process; one that fails is left out, with a warning.
     """
-    return {plugin.name: plugin.object for plugin in PluginLoader(group, policy=Policy.vllm()).load()}
+    return {plugin.name: plugin.object for plugin in PluginLoader(group, policy=Policy.vllm(), kind="any").load()}
 
 
 def load_general_plugins() -> None:
@@ -302,4 +309,4 @@ def load_general_plugins() -> None:
 
     Whoever comes second waits until the first is done; a plugin that failed is tried again by the next call.
     """
-    PluginLoader(GENERAL_GROUP, policy=Policy.vllm(), call=True).load()
+    PluginLoader(GENERAL_GROUP, policy=Policy.vllm(), kind="any", call=True).load()

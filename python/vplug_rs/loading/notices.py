@@ -14,10 +14,10 @@ def warn(text: str) -> None:
     """Warns at the first caller outside this package. Under `-W error` it stays data."""
     level = 1
     frame = sys._getframe(1)
-    while frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE and frame.f_back is not None:
+    while str(frame.f_globals.get("__name__")).partition(".")[0] == _PACKAGE and frame.f_back is not None:
         frame = frame.f_back
         level += 1
     try:
         warnings.warn(text, PluginWarning, stacklevel=level + 1)
-    except PluginWarning:  # a warning that is an error must not take a plugin's neighbours down
+    except Exception:  # noqa: BLE001  # an error by a filter, or the host's own `showwarning`: the report has it all
         return

@@ -17,7 +17,7 @@ LOADING = "loading"  # being loaded by a call further out, or by another thread
 LOADED = "loaded"
 FAILED = "failed"
 
-
+_MOST_TEXT = 2000
 _process = os.getpid()
 
 
@@ -38,16 +38,18 @@ class Loaded:
         seconds: How long the step took, waiting for others not counted.
         modules: Names of the modules that `sys.modules` gained meanwhile (other threads' too).
         cuda: Whether torch's CUDA state became initialised meanwhile.
+        source: The metadata folder that it was loaded for; an upgrade since does not change what runs.
         process: The process that ran the step; after a fork not always this one.
     """
 
-    __slots__ = ("cuda", "modules", "process", "seconds", "value")
+    __slots__ = ("cuda", "modules", "process", "seconds", "source", "value")
 
-    def __init__(self, value: Any, seconds: float, modules: tuple[str, ...], *, cuda: bool) -> None:
+    def __init__(self, value: Any, seconds: float, modules: tuple[str, ...], *, cuda: bool, source: str | None) -> None:
         self.value = value
         self.seconds = seconds
         self.modules = modules
         self.cuda = cuda
+        self.source = source
         self.process = _process
 
 
@@ -59,7 +61,7 @@ class Failure:
         distribution, version: Whose it is; None where its metadata does not say.
         metadata_path: The metadata folder, or None.
         phase: "import", "resolve", "call" or "wait".
-        exception: What was raised.
+        exception: What was raised, without its traceback, which would keep the host's frames alive.
         traceback: The traceback as text, from the plugin's own first frame on; empty where it has none.
         hint: The next step, or None.
         seconds: How long the attempt took.
@@ -97,13 +99,18 @@ class Failure:
         self.traceback = tracebacks.own(exception)
         self.hint = hint
         self.seconds = seconds
-        self.process, self.thread = os.getpid(), get_ident()
+        self.process, self.thread = _process, get_ident()
+        tracebacks.strip(exception)
 
     @property
     def cause(self) -> str:
         """The exception in one line."""
-        text = " ".join(str(self.exception).split())
-        return f"{type(self.exception).__name__}: {text}" if text else type(self.exception).__name__
+        kind = type(self.exception).__name__
+        try:
+            text = " ".join(str(self.exception)[:_MOST_TEXT].split())
+        except Exception:  # noqa: BLE001  # a plugin's own class; its name says enough
+            return f"{kind} (its text cannot be shown)"
+        return f"{kind}: {text}" if text else kind
 
     def __str__(self) -> str:
         whose = " ".join(filter(None, (self.distribution, self.version))) or "an unnamed distribution"
@@ -112,12 +119,27 @@ class Failure:
     def __repr__(self) -> str:
         return f"<Failure {self}>"
 
+    def __reduce__(self) -> Any:
+        # the exception may be of a class that only this process has
+        state = {name: getattr(self, name) for name in self.__slots__ if name != "exception"}
+        return _failure, (state, self.cause)
+
+
+def _failure(state: dict[str, Any], cause: str) -> Failure:
+    """A record that came from another process; its exception is there as text."""
+    made = object.__new__(Failure)
+    for name, value in state.items():
+        setattr(made, name, value)
+    made.exception = RuntimeError(cause)
+    return made
+
 
 class Plugin:
     """One entry point of a group.
 
     Attributes:
         group, name, value: The entry point; `point` is it itself.
+        metadata_path: The metadata folder as it is installed now, or None.
         state: "found", "filtered", "loading", "loaded" or "failed".
         rule: The rule of the policy that decided, in one sentence.
         reason: That rule's kind: "open", "listed", "denied" and so on.
@@ -125,7 +147,7 @@ class Plugin:
         result: What calling the object gave, where the loader calls.
         seconds: How long import, look-up and call took together.
         failure: The record of the last failure, or None.
-        key: What it counts as in this process: group, metadata folder, name and value.
+        key: What it counts as in this process: group, project, name and value.
     """
 
     __slots__ = (
@@ -134,6 +156,7 @@ class Plugin:
         "found",
         "group",
         "key",
+        "label",
         "metadata_path",
         "name",
         "object",
@@ -150,7 +173,8 @@ class Plugin:
         self.group, self.name, self.value = point.group, point.name, point.value
         self.point = point
         self.metadata_path = metadata_path
-        self.key = (self.group, metadata_path or self.label, f"{self.name} = {self.value}")
+        self.label = _label(metadata_path) or self.project or ""
+        self.key = (self.group, _core.normalize(self.label), f"{self.name} = {self.value}")
         self.state = FOUND
         self.rule = self.reason = ""
         self.object: Any = None
@@ -166,43 +190,53 @@ class Plugin:
         return self.point.dist
 
     @property
-    def label(self) -> str:
-        """The distribution's name as its folder's name says it, without reading a file."""
-        if self.metadata_path is not None:
-            return self.metadata_path.rpartition(os.sep)[2].rpartition(".")[0].partition("-")[0]
-        return self.project or ""
-
-    @property
     def project(self) -> str | None:
         """The distribution's name, as its metadata spells it, or else its folder's name."""
-        return self._header("Name") or (self.label if self.metadata_path else None)
+        return self._header("Name") or _stem(self.metadata_path).partition("-")[0] or None
 
     @property
     def version(self) -> str | None:
-        """The distribution's version, by its metadata or else by its folder's name."""
-        found = self._header("Version")
-        if found is None and self.metadata_path is not None:
-            stem = self.metadata_path.rpartition(os.sep)[2].rpartition(".")[0]
-            found = stem.partition("-")[2] or None
-        return found
+        """The distribution's version: the one that was loaded, else the one that is installed."""
+        if self.found is not None and self.found.source != self.metadata_path:
+            return _version(self.found.source)
+        return self._header("Version") or _version(self.metadata_path)
 
     def _header(self, field: str) -> str | None:
-        if self.metadata_path is not None:
-            found: str | None = _core.SCANNER.header_of(self.metadata_path, field, False)
-            return found
         try:
-            found = getattr(self.point.dist, field.lower(), None)
-        except Exception:  # noqa: BLE001  # somebody else's class; the record goes without
+            if self.metadata_path is not None:
+                found: Any = _core.SCANNER.header_of(self.metadata_path, field, False)
+            else:
+                found = getattr(self.point.dist, field.lower(), None)
+        except Exception:  # noqa: BLE001  # somebody else's class; the row goes without
             return None
-        return found
+        return found if isinstance(found, str) else None
 
     @property
     def processes(self) -> tuple[int, ...]:
         """The process that loaded it, and this one where it took the result over by a fork."""
         if self.found is None:
             return ()
-        here = os.getpid()
-        return (self.found.process,) if self.found.process == here else (self.found.process, here)
+        return (self.found.process,) if self.found.process == _process else (self.found.process, _process)
 
     def __repr__(self) -> str:
         return f"<Plugin {self.name!r} of {self.label}, {self.state}>"
+
+
+def _stem(metadata_path: str | None) -> str:
+    if metadata_path is None:
+        return ""
+    # a file name that is not UTF-8 comes with surrogates
+    name = metadata_path.rpartition(os.sep)[2]
+    name = name if name.isascii() else name.encode("utf-8", "backslashreplace").decode("utf-8")
+    stem, _, suffix = name.rpartition(".")
+    return stem if suffix in {"dist-info", "egg-info"} else ""
+
+
+def _label(metadata_path: str | None) -> str | None:
+    """The project as the folder's name has it; None where that is not certain (`EGG-INFO`, several dashes)."""
+    name, _, version = _stem(metadata_path).partition("-")
+    return None if "-" in version else name or None
+
+
+def _version(metadata_path: str | None) -> str | None:
+    return _stem(metadata_path).partition("-")[2] or None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from _thread import get_ident
 from functools import partial
+from weakref import ref
 
 from vplug_rs import _core
 from vplug_rs.errors import LoadCycleError, LoadTimeoutError
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from vplug_rs.loader import PluginLoader
     from vplug_rs.loading.plugin import Failure, Loaded, Plugin
 
     Key = tuple[str, str, str, str]
@@ -27,7 +29,10 @@ PATIENCE = 10.0  # seconds of waiting before the one warning
 _table = _core.once_table()
 # what succeeded, outside the table: a forked child must not touch the lock of its parent's table
 _done: dict[Key, Loaded] = {}
+# which steps are under way, for the same reason
+_inside: list[tuple[int, Key]] = []
 _rerun: set[str] = set()  # groups that run again in a forked child
+_loaders: list[ref[PluginLoader]] = []
 
 
 def _after_fork() -> None:
@@ -37,15 +42,27 @@ def _after_fork() -> None:
         del _done[key]
     for key, loaded in _done.items():
         _table.seed(key, loaded)
+    # a plugin that forks is still inside itself; other threads' work ended with them
+    here = get_ident()
+    _inside[:] = [(thread, key) for thread, key in _inside if thread == here]
+    for thread, key in _inside:
+        _table.claim(key, thread)
+    for loader in _loaders:
+        known = loader()
+        if known is not None:
+            known._forget_rows()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def rerun_after_fork(group: str) -> None:
-    """Lets a group run again in children that are forked from now on."""
-    _rerun.add(group)
+def register(loader: PluginLoader) -> None:
+    """Lets a loader forget its rows in forked children; with `fork="rerun"` its group runs again there."""
+    _loaders[:] = [known for known in _loaders if known() is not None]
+    _loaders.append(ref(loader))
+    if loader.fork == "rerun":
+        _rerun.add(loader.group)
 
 
 class Reentrant(Exception):  # noqa: N818  # a signal to the loader, never seen outside
@@ -63,28 +80,53 @@ def once(plugin: Plugin, step: str, body: Callable[[], tuple[bool, Loaded | Fail
         LoadCycleError: threads would wait for each other for ever.
         LoadTimeoutError: another thread has been at it for longer than `limit` seconds.
     """
-    key = (*plugin.key, step)
-    word, value = _table.run(key, get_ident(), body, limit=limit, patience=PATIENCE, notice=partial(_notice, plugin))
-    if word == "ran":
+    key: Key = (*plugin.key, step)
+    table = _table
+    here = (get_ident(), key)
+
+    def run() -> tuple[bool, Loaded | Failure]:
+        _inside.append(here)
+        try:
+            return body()
+        except BaseException:
+            if table is not _table:  # it forked, this is the child, and it was broken off
+                _table.settle(key)
+            raise
+        finally:
+            _inside.remove(here)
+
+    notice = partial(_notice, plugin)
+    word, value = table.run(key, here[0], run, limit=limit, patience=min(PATIENCE, limit), notice=notice)
+    if word == "ran-in-child":
+        _table.settle(key, value)
         _done[key] = value
-    if word in {"ran", "done", "failed", "told"}:
+    elif word == "failed-in-child":
+        _table.settle(key)
+    elif word in {"ran", "done"}:
+        _done[key] = value  # also for "done": whoever ran it may have been interrupted before it got here
+    if word in {"ran", "done", "failed", "told", "ran-in-child", "failed-in-child"}:
         return value
+    raise _no_turn(plugin, word, value, limit)
+
+
+def _no_turn(plugin: Plugin, word: str, value: Any, limit: float) -> Exception:
+    """Why a step neither ran nor was waited for."""
     if word == "reentrant":
-        raise Reentrant
+        return Reentrant()
     if word == "cycle":
         links = [f"thread {thread} waits for `{at[2]}` ({at[0]})" for thread, at in value]
-        raise LoadCycleError(
+        return LoadCycleError(
             f"plugins wait for each other: {'; '.join(links)}",
             value,
             hint="Load them in one thread, or let none of them load others while it is imported or called.",
         )
     if word == "timeout":
-        raise LoadTimeoutError(
+        return LoadTimeoutError(
             f"plugin `{plugin.name}` has been loading in thread {value} for more than {limit:g} s{_where(value)}",
             value,
             hint="See where that thread stands; `wait_limit` says how long others wait for it.",
         )
-    raise LoadTimeoutError(f"the thread that was loading plugin `{plugin.name}` ended without a word", None)
+    return LoadTimeoutError(f"the thread that was loading plugin `{plugin.name}` ended without a word", None)
 
 
 def is_running(plugin: Plugin) -> bool:

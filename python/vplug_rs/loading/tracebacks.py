@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _MOST_FRAMES = 50  # a recursion of a thousand frames says no more
+_MOST_TEXT = 20_000
+_MOST_CAUSES = 20
 
 
 def own(exception: BaseException) -> str:
@@ -21,7 +23,24 @@ def own(exception: BaseException) -> str:
         return ""
     import traceback
 
-    return "".join(traceback.format_exception(type(exception), exception, at, limit=_MOST_FRAMES))
+    try:
+        text = "".join(traceback.format_exception(type(exception), exception, at, limit=_MOST_FRAMES))
+    except Exception:  # noqa: BLE001  # an exception that cannot be shown; its frames can
+        text = "".join(["Traceback (most recent call last):\n", *traceback.format_tb(at, limit=_MOST_FRAMES)])
+    return text if len(text) <= _MOST_TEXT else text[:_MOST_TEXT] + "…\n"
+
+
+def strip(exception: BaseException) -> None:
+    """Takes the tracebacks off an exception and what led to it: they hold the frames of whoever asked."""
+    left: list[BaseException | None] = [exception]
+    for _ in range(_MOST_CAUSES):
+        if not left:
+            return
+        error = left.pop()
+        if error is None or error.__traceback__ is None:
+            continue
+        error.__traceback__ = None
+        left += [error.__cause__, error.__context__]
 
 
 def _foreign(at: TracebackType) -> bool:
