@@ -6,6 +6,7 @@ import os
 import sys
 
 from vplug_rs import report
+from vplug_rs.cli import CANNOT_WRITE
 from vplug_rs.cli.run import NOT_EXECUTABLE, NOT_FOUND, program_of, reaching
 
 TYPE_CHECKING = False
@@ -58,14 +59,15 @@ def run(args: argparse.Namespace) -> int:
         The program's exit status; 128 and the signal's number if one ended it.
 
     Raises:
-        UsageError: No program was named, a file cannot be written, or PYTHONPATH cannot hold our folder.
+        UsageError: No program was named, a file will not be writable, or PYTHONPATH cannot hold our folder.
     """
     import tempfile
 
     words = program_of(args.program, "trace")
     for path in filter(None, (args.json, args.html)):
         _check(path)
-    with tempfile.TemporaryDirectory(prefix="vplug-trace-") as folder:
+    # A process that outlives the program may still write there.
+    with tempfile.TemporaryDirectory(prefix="vplug-trace-", ignore_cleanup_errors=True) as folder:
         environment = {**reaching(os.environ), "VPLUG_TRACE": folder}
         status, seconds = _wait_for(words, environment)
         if status in {NOT_FOUND, NOT_EXECUTABLE} and not os.listdir(folder):
@@ -73,14 +75,18 @@ def run(args: argparse.Namespace) -> int:
         from vplug_rs.tracing import timeline
 
         processes = timeline.read(folder)
-    if args.json:
-        _write(args.json, report.json_text("trace", {"program": words, **timeline.as_dict(processes, status, seconds)}))
-    if args.html:
-        from vplug_rs.tracing.page import page
+    written = True
+    try:
+        report._write(sys.stderr, text_of(processes))
+    finally:  # the files are wanted even if nobody reads the table: `2>&1 | head`
+        if args.json:
+            body = {"program": words, **timeline.as_dict(processes, status, seconds)}
+            written &= _write(args.json, report.json_text("trace", body))
+        if args.html:
+            from vplug_rs.tracing.page import page
 
-        _write(args.html, page(words, processes, status, seconds))
-    sys.stderr.write(text_of(processes) + "\n")
-    return status
+            written &= _write(args.html, page(words, processes, status, seconds))
+    return status if written else status or CANNOT_WRITE
 
 
 def _wait_for(words: list[str], environment: dict[str, str]) -> tuple[int, float]:
@@ -89,8 +95,9 @@ def _wait_for(words: list[str], environment: dict[str, str]) -> tuple[int, float
     import subprocess
     import time
 
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # closed by the caller
+            stream.flush()
     began = time.monotonic()
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -118,21 +125,42 @@ def _restore() -> None:
 
 
 def _check(path: str) -> None:
+    """Find out before the program runs whether a file can be written; it stays as it is."""
+    import stat
+
     from vplug_rs.errors import UsageError
 
-    folder = os.path.dirname(os.path.abspath(path))
-    if not os.path.isdir(folder):
+    target = os.path.realpath(path)  # what a link leads to, there or not
+    folder = os.path.dirname(target)
+    if not os.path.exists(path) and not os.path.isdir(folder):
         raise UsageError(f"there is no folder `{folder}` to write `{os.path.basename(path)}` in")
-
-
-def _write(path: str, text: str) -> None:
-    from vplug_rs.errors import UsageError
-
     try:
-        with open(path, "w", encoding="utf-8") as stream:
-            stream.write(text + "\n")
+        try:
+            mode = os.stat(path).st_mode
+        except FileNotFoundError:
+            os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            os.unlink(target)
+            return
+        if stat.S_ISREG(mode) or stat.S_ISDIR(mode):  # opening a pipe would wait for its reader
+            os.close(os.open(path, os.O_WRONLY | os.O_APPEND))
     except OSError as error:
         raise UsageError(f"`{path}` cannot be written: {error.strerror}") from error
+
+
+def _write(path: str, text: str) -> bool:
+    """Write a file, or say why it cannot be; what is left of one is taken away."""
+    data = (text + "\n").encode("utf-8", "backslashreplace")  # arguments may be any bytes
+    opened = False
+    try:
+        with open(path, "wb") as stream:
+            opened = True
+            stream.write(data)
+    except OSError as error:
+        report.message("error", f"`{path}` cannot be written: {error.strerror}")
+        if opened and os.path.isfile(path):
+            os.unlink(os.path.realpath(path))
+        return False
+    return True
 
 
 def text_of(processes: list[Process]) -> str:

@@ -17,6 +17,9 @@ WIDTH, LEFT, RIGHT = 1120, 190, 20
 LANE, BAR, AXIS = 34, 16, 28
 MOST_LANES = 60
 MOST_ROWS = 200
+MOST_DRAWN = 2_000  # events in a lane
+MOST_DRAWN_IN_ALL = 20_000
+NARROW = 0.5  # in pixels: of those that are narrower, one is drawn on a pixel
 MOST_LABEL = 20  # what fits beside the lanes
 MARKS = 5
 COLOURS = {METADATA: "var(--metadata)", IMPORT: "var(--import)", CALL: "var(--call)"}
@@ -103,11 +106,19 @@ def _chart(processes: list[Process]) -> str:
         parts.append(f'<line x1="{x:.1f}" y1="{AXIS - 6}" x2="{x:.1f}" y2="{height}" stroke="var(--line)"/>')
         label = f"{number * step * 1e3:g} ms"
         parts.append(f'<text class="faint" x="{x:.1f}" y="{AXIS - 12}" text-anchor="middle">{label}</text>')
+    most = min(MOST_DRAWN, MOST_DRAWN_IN_ALL // len(shown))
+    left_out = []
     for number, process in enumerate(shown):
-        parts += _lane(process, AXIS + number * LANE, at)
+        drawn = _drawn(process.events, at, most)
+        parts += _lane(process, drawn, AXIS + number * LANE, at)
+        if len(drawn) < len(process.events):
+            missing = len(process.events) - len(drawn)
+            left_out.append(f"{missing} of {len(process.events)} calls of process {process.pid}")
     parts.append("</svg>")
+    if left_out:
+        parts.append(f"<p>Not drawn, for want of pixels: {', '.join(left_out)}. --json has all.</p>")
     if len(processes) > len(shown):
-        parts.append(f"<p>{len(processes) - len(shown)} more processes are in the table.</p>")
+        parts.append(f"<p>{len(processes) - len(shown)} more processes are not drawn.</p>")
     return "\n".join(parts)
 
 
@@ -117,7 +128,18 @@ def _step(span: float) -> float:
     return next(size * factor for factor in (1, 2, 5, 10) if span / (size * factor) <= MARKS * 2)
 
 
-def _lane(process: Process, top: float, x: Callable[[float], float]) -> list[str]:
+def _drawn(events: list[Event], x: Callable[[float], float], most: int) -> list[tuple[Event, int]]:
+    """The events that a lane has room for, the longest first, each with the number of those that it hides."""
+    chosen: dict[tuple[object, ...], list[Event]] = {}
+    for number, event in sorted(enumerate(events), key=lambda pair: -pair[1].seconds):
+        left = x(event.start)
+        narrow = x(event.end) - left < NARROW
+        chosen.setdefault((event.kind, int(left)) if narrow else (number,), []).append(event)
+    drawn = [(hidden[0], len(hidden) - 1) for hidden in list(chosen.values())[:most]]
+    return sorted(drawn, key=lambda pair: (pair[0].start, -pair[0].end))  # what is nested lies on top
+
+
+def _lane(process: Process, drawn: list[tuple[Event, int]], top: float, x: Callable[[float], float]) -> list[str]:
     left, right = x(process.start), x(process.end)
     middle = top + LANE / 2
     label = escape(f"{process.pid} {_short(process)}")
@@ -127,19 +149,20 @@ def _lane(process: Process, top: float, x: Callable[[float], float]) -> list[str
         f'<text x="0" y="{middle + 4}">{label}<title>{escape(" ".join(process.words))}</title></text>',
         f'<rect x="{left:.2f}" y="{middle - 2}" width="{max(right - left, 1):.2f}" height="4" fill="var(--run)"/>',
     ]
-    for event in process.events:
+    for event, hidden in drawn:
         start, end = x(event.start), x(event.end)
         size = BAR if event.kind == METADATA else BAR - 6
         parts.append(
             f'<rect x="{start:.2f}" y="{middle - size / 2}" width="{max(end - start, 1.2):.2f}" height="{size}" '
-            f'fill="{COLOURS[event.kind]}" rx="2"><title>{escape(_told(event))}</title></rect>'
+            f'fill="{COLOURS[event.kind]}" rx="2"><title>{escape(_told(event, hidden))}</title></rect>'
         )
     return parts
 
 
-def _told(event: Event) -> str:
+def _told(event: Event, hidden: int) -> str:
     failed = f" raised {event.error}" if event.error else ""
-    return f"{NAMES[event.kind]}, {event.seconds * 1e3:.2f} ms{failed}\n{event.what}\n{event.caller}"
+    more = f"\nand {hidden} shorter ones here" if hidden else ""
+    return f"{NAMES[event.kind]}, {event.seconds * 1e3:.2f} ms{failed}\n{event.what}\n{event.caller}{more}"
 
 
 def _short(process: Process) -> str:
@@ -165,7 +188,7 @@ def _processes(processes: list[Process]) -> str:
         f'<td class="number">{process.busy(METADATA) * 1e3:.1f}</td>'
         f'<td class="number">{process.busy(IMPORT, CALL) * 1e3:.1f}</td>'
         f'<td class="number">{process.share:.0%}</td><td><code>{escape(" ".join(process.words))}</code></td></tr>'
-        for process in processes
+        for process in processes[:MOST_ROWS]
     ]
     head = (
         '<tr><th class="number">process</th><th class="number">parent</th><th>how</th><th class="number">ms</th>'
@@ -173,7 +196,8 @@ def _processes(processes: list[Process]) -> str:
         '<th class="number">share</th><th>command</th></tr>'
     )
     told = "<p>Start-up lasts until the last metadata call or plugin; the share is that of both in it.</p>"
-    return f'<h2>Processes</h2>{told}<div class="wide"><table>{head}{"".join(rows)}</table></div>'
+    more = f": {len(processes)}, the first {MOST_ROWS}" if len(processes) > MOST_ROWS else ""
+    return f'<h2>Processes{more}</h2>{told}<div class="wide"><table>{head}{"".join(rows)}</table></div>'
 
 
 def _events(events: list[tuple[Process, Event]]) -> str:

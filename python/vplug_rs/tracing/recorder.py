@@ -30,42 +30,84 @@ _METADATA = ("importlib.metadata", "importlib_metadata", "vplug_rs.metadata")
 _ATTEMPT = "vplug_rs.loading.attempt"
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _MOST_DETAIL = 200
+_HIGH = (1021, 1020, 509, 508, 251, 250)  # below the usual limits of 1024, 512 and 256
 
 
 class _Recorder:
     def __init__(self, folder: str) -> None:
         self.folder = folder
+        self.path = ""
         self.descriptor = -1
+        self.file: tuple[int, int] | None = None
         self.inside: set[int] = set()  # threads that are in a metadata call: what it calls itself is its own affair
         self.begin("started")
 
     def begin(self, how: str) -> None:
         """Open this process's file."""
         now = time()
-        name = os.path.join(self.folder, f"{os.getpid()}-{now:.6f}.trace")
-        self.descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0), 0o600)
+        self.path = os.path.join(self.folder, f"{os.getpid()}-{now:.6f}.trace")
+        self.descriptor = self.open(os.O_CREAT | os.O_EXCL)
+        self.file = _file(self.descriptor)
         # what the interpreter has used so far stands for the time since it was started
         began = now - process_time() if how == "started" else now
         self.write("process", began, how, os.getpid(), os.getppid(), list(sys.orig_argv), sys.version.split()[0])
 
+    def open(self, flags: int = 0) -> int:
+        """Open the file to append."""
+        flags |= os.O_WRONLY | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
+        return _out_of_the_way(os.open(self.path, flags, 0o600))
+
     def write(self, *event: "Any") -> None:
         """Append one event, as Python writes a tuple."""
+        if self.file is None:
+            return
         try:
+            if _file(self.descriptor) != self.file:  # the program closed it, and may have a file of its own there
+                self.descriptor = self.open()
+                if _file(self.descriptor) != self.file:  # nor is it the path's any more
+                    os.close(self.descriptor)
+                    self.file = None
+                    return
             os.write(self.descriptor, (ascii(event) + "\n").encode("ascii"))
         except OSError:  # the folder is gone or full: the program must not notice
-            self.descriptor = -1
+            self.file = None
 
     def forked(self) -> None:
         """In a child: a file of its own."""
         self.inside.clear()
         try:
+            if self.file is not None and _file(self.descriptor) == self.file:
+                os.close(self.descriptor)
+            self.file = None
             self.begin("forked")
         except OSError:
-            self.descriptor = -1
+            self.file = None
 
     def ended(self) -> None:
         """At the end of the process."""
         self.write("end", time())
+
+
+def _file(descriptor: int) -> "tuple[int, int] | None":
+    """Which file a descriptor stands for; None if it is closed."""
+    try:
+        found = os.fstat(descriptor)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _out_of_the_way(descriptor: int) -> int:
+    """Move it up: programs count on the lowest free number, above all where 0, 1 or 2 is closed."""
+    for number in _HIGH:
+        if number > descriptor and _file(number) is None:
+            try:
+                high = os.dup2(descriptor, number, inheritable=False)
+            except OSError:  # more than this process may have
+                continue
+            os.close(descriptor)
+            return high
+    return descriptor
 
 
 _recorder: "_Recorder | None" = None
@@ -90,6 +132,13 @@ def start(folder: str) -> None:
 
 
 def _executed(module: "ModuleType", name: str) -> None:
+    try:
+        _wrap(module, name)
+    except Exception:  # noqa: BLE001  # inside somebody's import: never ours to fail
+        return
+
+
+def _wrap(module: "ModuleType", name: str) -> None:
     """Put wrappers around what is worth knowing in a module."""
     space = vars(module)
     if name == _ATTEMPT:
@@ -174,10 +223,10 @@ def _point(genuine: "Callable[..., Any]") -> "Callable[..., Any]":
 
 
 def _plugin(genuine: "Callable[..., Any]", kind: str) -> "Callable[..., Any]":
-    def traced(plugin: "Any", *args: "Any") -> "Any":
+    def traced(plugin: "Any", *args: "Any", **kwargs: "Any") -> "Any":
         began, error = time(), None
         try:
-            found = genuine(plugin, *args)
+            found = genuine(plugin, *args, **kwargs)
             error = None if found[0] else type(found[1].exception).__name__
         except BaseException as raised:
             error = type(raised).__name__
@@ -213,7 +262,7 @@ def _caller() -> str:
     frame: Any = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        module = frame.f_globals.get("__name__", "")
+        module = str(frame.f_globals.get("__name__", ""))
         if not file.startswith((_OURS, "<frozen importlib")) and not module.startswith(_METADATA):
             return f"{file}:{frame.f_lineno} in {frame.f_code.co_name}"
         frame = frame.f_back
