@@ -51,37 +51,36 @@ class Watcher:
         loader: Any = spec.loader
         if isinstance(loader, type) or not hasattr(loader, "exec_module") or not hasattr(loader, "__dict__"):
             return  # a class that serves all modules (frozen ones), or an old protocol: leave it alone
-        execution = vars(loader).get("exec_module")
-        if type(execution) is not _Execution:
-            execution = loader.exec_module = _Execution(loader)
-        callbacks = execution.due.setdefault(name, [])
+        due = getattr(vars(loader).get("exec_module"), "vplug_rs_due", None)
+        if due is None:
+            due = _stand_in(loader)
+        callbacks = due.setdefault(name, [])
         if self._executed not in callbacks:
             callbacks.append(self._executed)
 
 
-class _Execution:
-    """Stands in for a loader's `exec_module` until the watched modules are executed; several watchers may share it.
+def _stand_in(loader: "Any") -> "dict[str, list[Callable[[ModuleType, str], None]]]":
+    """Set an `exec_module` on a loader, which may serve other modules too (that of an archive does).
 
-    Args:
-        loader: The loader, which may serve other modules too (that of an archive does).
+    Returns:
+        Whom to call for which module; several watchers may add to it. When nobody is left, all is as before.
     """
+    due: dict[str, list[Callable[[ModuleType, str], None]]] = {}
+    own = "exec_module" in vars(loader)  # somebody else's
+    before = loader.exec_module
 
-    __slots__ = ("_before", "_loader", "_own", "due")
-
-    def __init__(self, loader: "Any") -> None:
-        self.due: dict[str, list[Callable[[ModuleType, str], None]]] = {}
-        self._loader = loader
-        self._own = "exec_module" in vars(loader)
-        self._before = loader.exec_module
-
-    def __call__(self, module: "ModuleType") -> None:
+    def exec_module(module: "ModuleType") -> None:
         name = getattr(module, "__name__", "")
-        callbacks = self.due.pop(name, ())
-        if not self.due and vars(self._loader).get("exec_module") is self:
-            if self._own:  # somebody else's, set before us
-                self._loader.exec_module = self._before
+        callbacks = due.pop(name, ())
+        if not due and vars(loader).get("exec_module") is exec_module:
+            if own:
+                loader.exec_module = before
             else:
-                del self._loader.exec_module
-        self._before(module)
+                del loader.exec_module
+        before(module)
         for executed in callbacks:
             executed(module, name)
+
+    vars(exec_module)["vplug_rs_due"] = due
+    loader.exec_module = exec_module
+    return due
