@@ -23,7 +23,7 @@ pub enum Reading {
 pub enum Collision {
     /// The first in discovery order counts.
     First,
-    /// The last one counts.
+    /// The last one counts, and stands where it stands; in vLLM's reading where the first one stood, as in its dict.
     Last,
     /// It is a fault of the policy: nothing is loaded.
     Error,
@@ -58,15 +58,21 @@ impl Entry {
         }
     }
 
-    fn own(text: &str) -> Result<Self, BadPattern> {
+    /// `written` is the whole entry, `text` what is left of it without the `!` of a denial.
+    fn own(text: &str, written: &str) -> Result<Self, BadPattern> {
+        let bad = |reason: &str| BadPattern {
+            entry: written.to_owned(),
+            reason: reason.to_owned(),
+        };
         let (by_distribution, pattern) = match text.strip_prefix("dist:") {
             Some(rest) => (true, NormalizedName::new(rest.trim()).as_str().to_owned()),
             None => (false, text.to_owned()),
         };
-        let glob = Glob::new(&pattern).map_err(|error| BadPattern {
-            entry: text.to_owned(),
-            reason: error.msg.to_owned(),
-        })?;
+        if pattern.is_empty() {
+            // it would match nothing, and a denial that denies nothing lets everything in
+            return Err(bad("it names nothing"));
+        }
+        let glob = Glob::new(&pattern).map_err(|error| bad(error.msg))?;
         Ok(Self {
             text: text.to_owned(),
             glob,
@@ -119,18 +125,18 @@ impl List {
         }
         for entry in deny.iter().map(|entry| entry.trim()).filter(|entry| !entry.is_empty()) {
             list.deny
-                .push(Entry::own(entry.strip_prefix('!').unwrap_or(entry).trim())?);
+                .push(Entry::own(entry.strip_prefix('!').unwrap_or(entry).trim(), entry)?);
         }
         let Some(allow) = allow else { return Ok(list) };
         let (mut allowed, mut denies_only) = (Vec::new(), !allow.is_empty());
         for entry in allow.iter().map(|entry| entry.trim()) {
             if let Some(denied) = entry.strip_prefix('!') {
-                list.deny.push(Entry::own(denied.trim())?);
+                list.deny.push(Entry::own(denied.trim(), entry)?);
                 continue;
             }
             denies_only = false;
             if !entry.is_empty() {
-                allowed.push(Entry::own(entry)?);
+                allowed.push(Entry::own(entry, entry)?);
             }
         }
         // "all but these" names nothing that is allowed
@@ -211,10 +217,23 @@ pub struct Verdict {
     pub rule: String,
 }
 
-/// An entry of an allowlist that names nothing.
+/// The rule that an entry belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// What may be loaded.
+    Allow,
+    /// What may not.
+    Deny,
+    /// What comes first.
+    Order,
+}
+
+/// An entry of a rule that names nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unmatched {
-    /// The entry, as written.
+    /// The rule.
+    pub rule: Rule,
+    /// The entry, as written; with `!` in front if it denies.
     pub entry: String,
     /// Where it stands.
     pub origin: String,
@@ -261,12 +280,15 @@ impl Policy {
         let mut order: Vec<usize> = (0..candidates.len())
             .filter(|number| verdicts[*number].reason.allows())
             .collect();
+        let keeps_first_place = self.reading == Reading::Vllm && self.collision == Collision::Last;
         let place = |number: &usize| {
             let name = candidates[*number].name;
-            self.order
-                .iter()
-                .position(|wanted| wanted == name)
-                .unwrap_or(self.order.len())
+            let wanted = self.order.iter().position(|wanted| wanted == name);
+            let mut stands_at = *number;
+            if keeps_first_place && let Some(double) = doubled.iter().find(|double| double.name == name) {
+                stands_at = double.candidates[0];
+            }
+            (wanted.unwrap_or(self.order.len()), stands_at)
         };
         order.sort_by_key(place);
         let missing = (self.require.iter())
@@ -274,7 +296,7 @@ impl Policy {
             .cloned()
             .collect();
         Judgement {
-            unmatched: unmatched(list, candidates, elsewhere),
+            unmatched: self.unmatched(list, own, candidates, elsewhere),
             verdicts,
             order,
             missing,
@@ -355,35 +377,60 @@ impl Policy {
         }
         doubled
     }
+
+    /// The entries of all rules for a group that name nothing, with what they may have meant. An idle denial is told
+    /// as well as an idle permission: with a slip in it, it lets in what it was to keep out.
+    fn unmatched(
+        &self,
+        list: &List,
+        own: Option<&List>,
+        candidates: &[Candidate<'_>],
+        elsewhere: &[&str],
+    ) -> Vec<Unmatched> {
+        let other = |name| Candidate { name, distribution: "" };
+        let idle = |entry: &Entry| {
+            !entry.text.is_empty()
+                && !candidates.iter().any(|candidate| entry.matches(*candidate))
+                && !elsewhere.iter().any(|name| entry.matches(other(name)))
+        };
+        let allowed = (list.allow.iter().flatten()).map(|entry| (Rule::Allow, entry.clone(), list.origin.clone()));
+        let denying = own.into_iter().chain([&self.base]);
+        let denied =
+            denying.flat_map(|list| (list.deny.iter()).map(|entry| (Rule::Deny, entry.clone(), list.origin.clone())));
+        let ordered = (self.order.iter()).map(|name| {
+            let origin = format!("`order` of {}", self.base.origin);
+            (Rule::Order, Entry::exact(name), origin)
+        });
+        (allowed.chain(denied).chain(ordered))
+            .filter(|(_, entry, _)| idle(entry))
+            .map(|(rule, entry, origin)| told(rule, &entry, origin, candidates, elsewhere))
+            .collect()
+    }
 }
 
-/// The entries of an allowlist that name nothing, with what they may have meant.
-fn unmatched(list: &List, candidates: &[Candidate<'_>], elsewhere: &[&str]) -> Vec<Unmatched> {
-    let other = |name| Candidate { name, distribution: "" };
-    let idle = |entry: &&Entry| {
-        !entry.text.is_empty()
-            && !candidates.iter().any(|candidate| entry.matches(*candidate))
-            && !elsewhere.iter().any(|name| entry.matches(other(name)))
+fn told(rule: Rule, entry: &Entry, origin: String, candidates: &[Candidate<'_>], elsewhere: &[&str]) -> Unmatched {
+    let text = entry.text.as_str();
+    let near = if entry.by_distribution {
+        nearest(
+            &text["dist:".len()..],
+            candidates.iter().map(|candidate| candidate.distribution),
+        )
+    } else {
+        let names = candidates.iter().map(|candidate| candidate.name);
+        nearest(text, names.chain(elsewhere.iter().copied()))
     };
-    (list.allow.iter().flatten().filter(idle))
-        .map(|entry| {
-            let wanted = entry.text.trim_start_matches("dist:");
-            let installed = candidates.iter().map(|candidate| {
-                if entry.by_distribution {
-                    candidate.distribution
-                } else {
-                    candidate.name
-                }
-            });
-            let near = nearest(wanted, installed.chain(elsewhere.iter().copied()));
-            Unmatched {
-                entry: entry.text.clone(),
-                origin: list.origin.clone(),
-                only_spelling: near.is_some_and(|near| same_but_for_spelling(wanted, near)),
-                near: near.map(ToOwned::to_owned),
-            }
-        })
-        .collect()
+    let wanted = text.trim_start_matches("dist:");
+    Unmatched {
+        rule,
+        entry: if rule == Rule::Deny {
+            format!("!{text}")
+        } else {
+            text.to_owned()
+        },
+        origin,
+        only_spelling: near.is_some_and(|near| same_but_for_spelling(wanted, near)),
+        near: near.map(ToOwned::to_owned),
+    }
 }
 
 fn same_but_for_spelling(one: &str, two: &str) -> bool {
@@ -587,6 +634,57 @@ mod tests {
             policy.judge("g", &candidates(&["a", "b"]), &[]).missing,
             ["b", "absent"]
         );
+    }
+
+    #[test]
+    fn entries_of_every_rule_that_match_nothing_are_told() {
+        let mut policy = policy(Reading::Own, None, &["telemetri", "far", "dist:acmee"]);
+        let own = List::new(Reading::Own, "code, group `g`", None, &words("gone")).unwrap();
+        policy.groups.push(("g".to_owned(), own));
+        policy.order = words("telemetry,lost,far");
+        let judgement = policy.judge("g", &candidates(&["telemetry@acme"]), &["far"]);
+        let told: Vec<_> = (judgement.unmatched.iter())
+            .map(|entry| {
+                (
+                    entry.rule,
+                    &*entry.entry,
+                    &*entry.origin,
+                    entry.near.as_deref().unwrap_or(""),
+                )
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [
+                (Rule::Deny, "!gone", "code, group `g`", ""),
+                (Rule::Deny, "!telemetri", "DEMO_PLUGINS", "telemetry"),
+                (Rule::Deny, "!dist:acmee", "DEMO_PLUGINS", "acme"),
+                (Rule::Order, "lost", "`order` of DEMO_PLUGINS", ""),
+            ]
+        );
+    }
+
+    #[test]
+    fn of_doubles_vllm_keeps_the_first_place_and_the_last_value() {
+        let names = ["x@one", "y", "x@two", "z", "y@late"];
+        let policy = Policy {
+            collision: Collision::Last,
+            ..policy(Reading::Vllm, None, &[])
+        };
+        assert_eq!(loaded(&policy, &names), ["x@two", "y@late", "z"]);
+        let judgement = policy.judge("g", &candidates(&names), &[]);
+        assert_eq!(judgement.verdicts[0].reason, Reason::Collision);
+        assert_eq!(judgement.doubled.len(), 2);
+    }
+
+    #[test]
+    fn an_entry_that_is_empty_behind_its_prefix_is_refused() {
+        for entry in ["!", " ! ", "dist:", "dist: ", "!dist:"] {
+            let error = List::new(Reading::Own, "code", Some(&words(entry)), &[]).unwrap_err();
+            assert_eq!((&*error.entry, &*error.reason), (entry.trim(), "it names nothing"));
+        }
+        assert!(List::new(Reading::Own, "code", None, &words("!")).is_err());
+        assert!(List::new(Reading::Vllm, "code", Some(&words("!,dist:")), &[]).is_ok());
     }
 
     #[test]
