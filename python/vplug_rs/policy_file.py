@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 
+from vplug_rs import _core, toml_lines
 from vplug_rs.errors import PolicyError
-from vplug_rs.policy import COLLISIONS
+from vplug_rs.policy import COLLISIONS, GROUP_RULES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 _IN_PYPROJECT = ("tool", "vplug")
-_HEADER = re.compile(r"\s*\[\s*(?P<table>[^\[\]]+?)\s*\]\s*(#.*)?$")
-_KEY = re.compile(r"""\s*(?P<key>"[^"]*"|'[^']*'|[\w.-]+)\s*=""")
 
 
 class _File:
@@ -28,41 +27,33 @@ class _File:
                 data = stream.read()
         except OSError as error:
             raise PolicyError(f"it cannot be read: {error.strerror}", path=path) from error
+        except ValueError as error:  # a NUL in the path
+            raise PolicyError(f"it cannot be read: {error}", path=path) from error
         try:
             self.text = data.decode("utf-8")
             whole = tomllib.loads(self.text)
         except UnicodeDecodeError as error:
             raise PolicyError("it is not UTF-8", path=path, line=data.count(b"\n", 0, error.start) + 1) from None
-        except tomllib.TOMLDecodeError as error:
+        except RecursionError:
+            raise PolicyError("its lists and tables are nested too deeply to be read", path=path) from None
+        except ValueError as error:  # TOMLDecodeError, or int() on too many digits
             found = re.search(r"at line (\d+)", str(error))
-            raise PolicyError(str(error), path=path, line=int(found[1]) if found else data.count(b"\n") or 1) from None
+            line = int(found[1]) if found else self.text.rstrip("\n").count("\n") + 1
+            raise PolicyError(str(error), path=path, line=line) from None
         self.prefix = _IN_PYPROJECT if os.path.basename(path) == "pyproject.toml" else ()
         self.table: Any = whole
         for key in self.prefix:
-            self.table = self.table.get(key, {}) if isinstance(self.table, dict) else {}
+            if not isinstance(self.table, dict) or key not in self.table:
+                # a policy that is looked for in the wrong file must not let everything in
+                raise PolicyError(
+                    "it has no table `[tool.vplug]`", path=path, hint="An empty one lets every plugin load."
+                )
+            self.table = self.table[key]
 
-    def fault(self, message: str, *keys: str, hint: str | None = None) -> PolicyError:
-        return PolicyError(message, path=self.path, line=self.line(*keys), hint=hint)
-
-    def line(self, *keys: str) -> int | None:
-        """The line on which a key stands, or else what it stands in; None where that is written in another way."""
-        wanted = [*self.prefix, *keys]
-        table: list[str] = []
-        depth, best = 0, None
-        for number, text in enumerate(self.text.splitlines(), 1):
-            if found := _HEADER.match(text):
-                at = table = _parts(found["table"])
-            elif found := _KEY.match(text):
-                at = [*table, *_parts(found["key"])]
-            else:
-                continue
-            if len(at) > depth and at == wanted[: len(at)]:
-                depth, best = len(at), number
-        return best
-
-
-def _parts(key: str) -> list[str]:
-    return [part[1] or part[2] or part[3] for part in re.finditer(r""""([^"]*)"|'([^']*)'|([^.\s]+)""", key)]
+    def fault(self, message: str, *keys: str | int, hint: str | None = None) -> PolicyError:
+        """What is wrong with a key, or with what it stands in where that is not written down."""
+        line = toml_lines.line_of(toml_lines.lines(self.text), [*self.prefix, *keys])
+        return PolicyError(message, path=self.path, line=line, hint=hint)
 
 
 def read(path: str) -> dict[str, Any]:
@@ -85,9 +76,23 @@ def read(path: str) -> dict[str, Any]:
 
 
 def _strings(file: _File, value: Any, *keys: str) -> list[str]:
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+    if not isinstance(value, list):
         raise file.fault(f"`{keys[-1]}` has to be a list of texts", *keys)
+    for number, item in enumerate(value):
+        if not isinstance(item, str):
+            raise file.fault(f"`{keys[-1]}` has to be a list of texts", *keys, number)
     return value
+
+
+def _patterns(file: _File, value: Any, *keys: str) -> list[str]:
+    names = _strings(file, value, *keys)
+    for number, name in enumerate(names):
+        try:
+            _core.judge([(None, "", [name], [])], exact=False, explicit_only=[], require=[], order=[], collision="all")
+        except ValueError as error:
+            entry, reason = error.args
+            raise file.fault(f"`{entry}` is no pattern: {reason}", *keys, number) from None
+    return names
 
 
 def _texts(file: _File, value: Any, *keys: str) -> dict[str, str]:
@@ -124,16 +129,18 @@ def _groups(file: _File, value: Any, key: str) -> dict[str, dict[str, list[str]]
     groups = {}
     for group, rules in value.items():
         if not isinstance(rules, dict):
-            raise file.fault(f"`{group}` has to be a table with `allow` or `deny`", key, group)
+            raise file.fault(f"`{group}` has to be a table with {', '.join(GROUP_RULES)}", key, group)
         for rule in rules:
-            if rule not in {"allow", "deny"}:
-                raise file.fault(f"`{rule}` is no rule of a group", key, group, rule, hint="Known are allow and deny.")
-        groups[group] = {rule: _strings(file, names, key, group, rule) for rule, names in rules.items()}
+            if rule not in GROUP_RULES:
+                known = f"Known are {', '.join(GROUP_RULES)}."
+                raise file.fault(f"`{rule}` is no rule of a group", key, group, rule, hint=known)
+        groups[group] = {rule: _READERS[rule](file, names, key, group, rule) for rule, names in rules.items()}
     return groups
 
 
-_READERS: dict[str, Callable[[_File, Any, str], Any]] = {
-    **dict.fromkeys(("allow", "deny", "explicit-only", "require", "order"), _strings),
+_READERS: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys(("allow", "deny"), _patterns),
+    **dict.fromkeys(("explicit-only", "require", "order"), _strings),
     "collision": _collision,
     "strict": _flag,
     "when": _texts,
