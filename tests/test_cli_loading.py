@@ -137,3 +137,34 @@ def test_timings_of_a_group_that_is_not_there(lab: CommandLab, host: Path) -> No
     done = lab.run(host, "list", "demo.plugin", "--timings")
     assert done.returncode == 3
     assert "did you mean `demo.plugins`?" in done.stderr
+
+
+def test_why_says_that_an_unmet_requirement_keeps_everything_out(lab: CommandLab) -> None:
+    site = lab.site()
+    lab.plugin(site, "loud")
+    policy = lab.root / "vplug.toml"
+    policy.write_text('require = ["absent"]\n', encoding="utf-8")
+    done = lab.run(site, "why", "loud", "--policy", str(policy))
+    assert done.returncode == 1
+    assert f"`loud` in group `demo.plugins` may not load\n  because  {policy} requires `absent`" in done.stdout
+    (row,) = lab.json(site, "why", "loud", "--policy", str(policy), status=1)["loading"]
+    assert row["error"].startswith(f"{policy} requires `absent`")
+
+
+def test_why_says_which_denial_may_have_meant_it(lab: CommandLab) -> None:
+    site = lab.site()
+    lab.plugin(site, "loud")
+    policy = lab.root / "vplug.toml"
+    policy.write_text('deny = ["lout"]\n', encoding="utf-8")
+    done = lab.run(site, "why", "loud", "--policy", str(policy))
+    assert f"may load\n  rule  {policy} restricts nothing\nhint: `!lout` in {policy} names nothing" in done.stdout
+
+
+def test_timings_number_the_plugins_as_they_are_loaded(lab: CommandLab, host: Path) -> None:
+    policy = lab.root / "vplug.toml"
+    policy.write_text('order = ["works"]\ndeny = ["kept"]\n', encoding="utf-8")
+    words = ("list", "demo.plugins", "--timings", "--policy", str(policy))
+    rows = [line.split()[:2] for line in lab.run(host, *words).stdout.splitlines()[1:]]
+    assert rows == [["2", "broken"], ["-", "kept"], ["1", "works"]]
+    orders = {row["name"]: row["order"] for row in json.loads(lab.run(host, *words, "--json").stdout)["plugins"]}
+    assert orders == {"broken": 2, "kept": None, "works": 1}

@@ -91,8 +91,7 @@ def _timings(args: argparse.Namespace) -> int:
     if args.json:
         report.emit(report.json_text("list", found))
     elif plugins:
-        rows = [_timed(number, plugin) for number, plugin in enumerate(plugins, 1)]
-        report.emit(report.table(TIMINGS, rows, right=(0, 4, 5)))
+        report.emit(report.table(TIMINGS, [_timed(plugin) for plugin in plugins], right=(0, 4, 5)))
     if found["error"] is not None:
         report.message("error", found["error"])
         return 1
@@ -102,10 +101,10 @@ def _timings(args: argparse.Namespace) -> int:
     return int(any(plugin["failure"] is not None for plugin in plugins))
 
 
-def _timed(number: int, plugin: dict[str, Any]) -> tuple[str, ...]:
+def _timed(plugin: dict[str, Any]) -> tuple[str, ...]:
     seconds, failure = plugin["import_seconds"], plugin["failure"]
     return (
-        str(number),
+        "-" if plugin["order"] is None else str(plugin["order"]),
         plugin["name"],
         " ".join(filter(None, (plugin["distribution"], plugin["version"]))),
         plugin["state"],

@@ -99,12 +99,19 @@ def load_group(group: str, args: argparse.Namespace) -> dict[str, Any]:
         args: The parsed arguments.
 
     Returns:
-        As `load`; a plugin that ended its process has the state "crashed" and a failure of the phase "process".
+        As `load`; a plugin that ended its process has the state "crashed" and a failure of the phase "process". Each
+        plugin has its `order`, its place among those that are loaded, or None.
     """
     try:
-        return load(group, None, args)
+        found = load(group, None, args)
     except TrialError:
-        found = _unloaded(group, args)
+        found = _one_by_one(group, args)
+    _number(group, found["plugins"], args)
+    return found
+
+
+def _one_by_one(group: str, args: argparse.Namespace) -> dict[str, Any]:
+    found = _unloaded(group, args)
     for number, plugin in enumerate(found["plugins"]):
         if plugin["state"] == "filtered":
             continue
@@ -116,6 +123,20 @@ def load_group(group: str, args: argparse.Namespace) -> dict[str, Any]:
         else:
             found["plugins"][number] = next((row for row in alone if _same(row, plugin)), plugin)
     return found
+
+
+def _number(group: str, plugins: list[dict[str, Any]], args: argparse.Namespace) -> None:
+    """Gives each plugin its place in the loading order, by the same judgement as the loader's."""
+    from vplug_rs.policy import Policy
+
+    filtered = {number for number, plugin in enumerate(plugins) if plugin["state"] == "filtered"}
+    # the losers among doubles take part: where they stand may decide where the one that counts is loaded
+    apart = {number: ("", "") for number in filtered if plugins[number]["reason"] != "collision"}
+    candidates = [(plugin["name"], plugin["distribution"] or "") for plugin in plugins]
+    judgement = (policy(args) or Policy()).judge(group, candidates, refused=apart)
+    places = {number: place for place, number in enumerate((n for n in judgement.order if n not in filtered), 1)}
+    for number, plugin in enumerate(plugins):
+        plugin["order"] = places.get(number)
 
 
 def _unloaded(group: str, args: argparse.Namespace) -> dict[str, Any]:

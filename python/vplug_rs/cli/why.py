@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from vplug_rs.cli.evidence import EntryCase
     from vplug_rs.cli.inventory import Entry
+    from vplug_rs.loader import PluginLoader
 
 HELP = """\
 Explain one entry point or distribution: which file declares it, whether hosts
@@ -72,12 +73,23 @@ def run(args: argparse.Namespace) -> int:
 class _Verdict:
     """Whether an entry point may load, and how loading it went."""
 
-    def __init__(self, entry: Entry, plugin: dict[str, Any], found: dict[str, Any], *, tried: bool) -> None:
-        self.entry, self.plugin, self.tried = entry, plugin, tried
+    def __init__(self, entry: Entry, plugin: dict[str, Any], found: dict[str, Any], *, wanted: bool) -> None:
+        self.entry, self.plugin, self.wanted = entry, plugin, wanted
+        self.tried = wanted and plugin["state"] in {"loaded", "failed"}
         self.error: str | None = None if plugin["state"] == "filtered" else found["error"]
-        meant = [row for row in found["unmatched"] if row["near"] == entry.name]
-        self.meant = meant[0] if meant and plugin["state"] == "filtered" else None
+        filtered = plugin["state"] == "filtered"
+        # an idle permission may have been meant to let it in, an idle denial to keep it out
+        meant = [
+            row for row in found["unmatched"] if row["near"] == entry.name and row["entry"].startswith("!") != filtered
+        ]
+        self.meant = meant[0] if meant else None
         self.good = self.error is None and plugin["state"] not in {"filtered", "failed"}
+
+    @property
+    def _hint(self) -> str | None:
+        if self.meant is None:
+            return None
+        return f"`{self.meant['entry']}` in {self.meant['origin']} names nothing: did it mean `{self.entry.name}`?"
 
     @property
     def data(self) -> dict[str, Any]:
@@ -88,13 +100,10 @@ class _Verdict:
         pairs = [("rule", plugin["rule"])] if plugin["rule"] else []
         failure, hint = plugin["failure"], None
         if plugin["state"] == "filtered":
-            headline = f"{name} may not load"
-            if self.meant is not None:
-                hint = (
-                    f"`{self.meant['entry']}` in {self.meant['origin']} names nothing: did it mean `{self.entry.name}`?"
-                )
+            headline, hint = f"{name} may not load", self._hint
         elif self.error is not None:
-            headline, pairs = f"{name} was not tried", [("because", self.error)]
+            headline = f"{name} was not tried" if self.wanted else f"{name} may not load"
+            pairs = [("because", self.error)]
         elif failure is not None:
             headline, hint = f"{name} fails at {failure['phase']}", failure["hint"]
             pairs.append(("raised", failure["exception"]))
@@ -104,7 +113,7 @@ class _Verdict:
             modules = report.count(len(plugin["modules"]), "new module")
             headline = f"{name} loads in {plugin['import_seconds'] * 1e3:.1f} ms, with {modules}"
         else:
-            headline = f"{name} may load"
+            headline, hint = f"{name} may load", self._hint
         return "\n".join([headline, *([report.fields(pairs)] if pairs else []), *([f"hint: {hint}"] if hint else [])])
 
 
@@ -118,12 +127,28 @@ def _verdict(case: EntryCase, args: argparse.Namespace) -> _Verdict | None:
         found = trial.load(entry.group, entry.name, args)
         for plugin in found["plugins"]:
             if (plugin["name"], plugin["value"], plugin["metadata_path"]) == (entry.name, entry.value, entry.copy.path):
-                return _Verdict(entry, plugin, found, tried=plugin["state"] in {"loaded", "failed"})
+                return _Verdict(entry, plugin, found, wanted=True)
         return None
     from vplug_rs.loader import PluginLoader
 
-    found = {**PluginLoader(entry.group, policy=policy).report().data, "error": None}
+    loader = PluginLoader(entry.group, policy=policy)
+    found = {**loader.report().data, "error": _fault(loader)}
     for row in found["plugins"]:
         if (row["name"], row["value"], row["metadata_path"]) == (entry.name, entry.value, entry.copy.path):
-            return _Verdict(entry, row, found, tried=False)
+            return _Verdict(entry, row, found, wanted=False)
+    return None
+
+
+def _fault(loader: PluginLoader) -> str | None:
+    """What lets a host with this policy load nothing at all, or None."""
+    import warnings
+
+    from vplug_rs.errors import PluginWarning, PolicyError
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PluginWarning)  # what it warns of stands in the report
+        try:
+            loader.fingerprint()  # judges as load() does, and imports nothing
+        except PolicyError as error:
+            return str(error)
     return None
