@@ -62,8 +62,9 @@ def run(args: argparse.Namespace) -> int:
     """
     words = program_of(args.program, "run")
     environment = reaching(os.environ)
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # closed by the caller
+            stream.flush()
     # Python ignores these two, and an ignored signal stays ignored in the program.
     for ignored in ("SIGPIPE", "SIGXFSZ"):
         if hasattr(signal, ignored):
