@@ -162,11 +162,19 @@ def _loading(result: dict[str, Any]) -> str:
                 version,
                 _times(plain),
                 _times(ours),
-                f"{times['median']:.2f}× ({times['min']:.2f}×) ≤ {loading.MOST_LOAD}",
-                f"{get['vplug_rs']:.0f} / {get['dict']:.0f}, {get['vplug_rs'] / get['dict']:.2f}× ≤ {loading.MOST_GET:g}",
+                f"{times['median']:.2f}{TIMES} ({times['min']:.2f}{TIMES}) ≤ {loading.MOST_LOAD}",
+                f"{get['vplug_rs']:.0f} / {get['dict']:.0f}",
+                f"{get['vplug_rs'] / get['dict']:.2f}{TIMES} ≤ {loading.MOST_GET:g}",
             ]
         )
-    head = ["Python", "importlib, ms", "first load(), ms", "load() / importlib", "get() / dict look-up, ns"]
+    head = [
+        "Python",
+        "importlib, ms",
+        "first load(), ms",
+        "load() / importlib",
+        "get() / dict look-up, ns",
+        "get() / dict",
+    ]
     return _table(head, rows)
 
 

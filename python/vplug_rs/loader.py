@@ -8,6 +8,7 @@ print(loader.report())
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import partial
 
@@ -170,40 +171,37 @@ class PluginLoader:
         plugins = list(rows.values())
         by_metadata = self._names_distributions
         candidates = [(plugin.name, (by_metadata and plugin.project) or plugin.label) for plugin in plugins]
-        self._judgement = self.policy.judge(self.group, candidates, self._elsewhere())
+        refused = {}
+        if self.policy.when or self.policy.host is not None:
+            from vplug_rs.loading import conditions
+
+            refused = conditions.refusals(plugins, self.policy)
+        elsewhere, groups = self._elsewhere()
+        self._judgement = self.policy.judge(self.group, candidates, elsewhere, refused=refused, groups=groups)
         for plugin, (allowed, reason, rule) in zip(plugins, self._judgement.verdicts, strict=True):
             plugin.reason, plugin.rule = reason, rule
             if not allowed:
                 plugin.state = FILTERED
             elif plugin.state == FILTERED:
                 plugin.state = FOUND
-        self._order = [plugins[number] for number in self._judgement.order if self._may(plugins[number])]
+        self._order = [plugins[number] for number in self._judgement.order]
         return plugins
 
-    def _elsewhere(self) -> list[str]:
-        """Names in other groups; asked for only where a list might name one."""
-        if all(allowed is None for _, _, allowed, _ in self.policy.lists):
-            return []
-        rows = _core.SCANNER.scan(strings(sys.path)).entry_points()
-        return sorted({name for name, _, group, _, _ in rows if group != self.group})
-
-    def _may(self, plugin: Plugin) -> bool:
-        """Whether conditions and the host's version let an allowed plugin in; a no is written into its row."""
-        if not self.policy.when and self.policy.host is None:
-            return True
-        from vplug_rs.loading import conditions
-
-        refusal = conditions.refusal(plugin, self.policy)
-        if refusal is not None:
-            plugin.state = FILTERED
-            plugin.reason, plugin.rule = refusal
-        return refusal is None
+    def _elsewhere(self) -> tuple[list[tuple[str, str]], set[str] | None]:
+        """What other groups offer, as (name, distribution), and all groups; asked for only where a rule names some."""
+        if not self.policy.names_any:
+            return [], None
+        found = _core.SCANNER.scan(strings(sys.path))
+        rows = found.entry_points()
+        label = {row: os.path.basename(found.path_of(row)).partition("-")[0] for _, _, _, row, _ in rows}
+        others = sorted({(name, label[row]) for name, _, group, row, _ in rows if group != self.group})
+        return others, {group for _, _, group, _, _ in rows}
 
     def _judged(self) -> list[Plugin]:
         """The allowed plugins in loading order; faults of the policy are raised or told."""
         self._plugins()
         judgement, policy = self._judgement, self.policy
-        missing = [name for name in policy.require if all(plugin.name != name for plugin in self._order)]
+        missing = judgement.missing
         if missing:
             raise PolicyError(
                 f"{policy.origin} requires {_quoted(missing)} in {self.group}, which no installed plugin offers or the "
