@@ -472,30 +472,68 @@ def test_nothing_refused_is_ever_imported(bed: Bed) -> None:
         dist("double", "1.0", f"[{GROUP}]\na = double_mod:run\n"),
     )
     build(bed.site, {"double_mod.py": "import os\nos.close(os.open('imported-double', os.O_CREAT))\ndef run(): pass\n"})
-    said = bed.run("""
+    rules: list[tuple[dict[str, Any] | str | None, str]] = [
+        ({"allow": []}, ""),
+        ({"allow": ["a"]}, "a"),
+        ({"allow": ["b*", "!b"]}, ""),
+        ({"allow": ["zzz"], "strict": True}, ""),
+        ({"allow": ["dist:dist-c"]}, "c"),
+        ({"deny": ["?"]}, ""),
+        ({"deny": ["dist:dist-a"]}, "b c d double"),
+        ({"explicit_only": [GROUP]}, ""),
+        ({"groups": {GROUP: {"allow": ["d"]}}}, "d"),
+        ({"groups": {"another": {"allow": ["d"]}}, "allow": ["c"]}, "c"),
+        ({"when": {"*": "zzz_missing"}}, ""),
+        ({"require": ["zzz"]}, ""),
+        ({"collision": "error"}, ""),
+        ({"collision": "last", "allow": ["a"]}, "double"),
+        ({"collision": "all", "allow": ["a"]}, "a double"),
+        ({"host": ("x", "1"), "allow": ["c"]}, "c"),
+        # and vLLM's list
+        (None, "b c d double"),
+        ("", ""),
+        (",", ""),
+        ("a", "double"),
+        (" a", ""),
+        ("A", ""),
+        ("b,d", "b d"),
+    ]
+    said = bed.run(f"""
         import glob
-        table = [
-            dict(allow=[]), dict(allow=["a"]), dict(allow=["b*", "!b"]), dict(deny=["?"]), dict(allow=["dist:dist-c"]),
-            dict(explicit_only=[G]), dict(groups={G: {"allow": ["d"]}}), dict(when={"*": "zzz_missing"}),
-            dict(require=["zzz"]), dict(collision="error"), dict(collision="last", allow=["a"]),
-            dict(allow=["zzz"], strict=True), dict(host=("x", "1"), allow=["c"]),
-        ]
-        for rules in table:
-            for module in [m for m in sys.modules if m.endswith("_mod")]:
-                del sys.modules[module]
+        def imported():
+            found = sorted(file[9:] for file in glob.glob("imported-*"))
             for file in glob.glob("imported-*"):
                 os.remove(file)
-            loader = PluginLoader(G, policy=Policy(**rules))
+            for module in [m for m in sys.modules if m.endswith("_mod")]:
+                del sys.modules[module]
+            return found
+        for rules, _ in {rules!r}:
+            if isinstance(rules, dict):
+                policy = Policy(**rules)
+            else:
+                os.environ.pop("VLLM_PLUGINS", None)
+                if rules is not None:
+                    os.environ["VLLM_PLUGINS"] = rules
+                policy = Policy.vllm()
+            loader = PluginLoader(G, policy=policy)
             loader.reset()
             try:
-                loaded = {p.point.module[:-4] for p in loader.load()}
+                loaded = sorted(p.point.module[:-4] for p in loader.load())
             except vplug_rs.PolicyError:
-                loaded = set()
-            say(sorted(loaded), sorted(file[9:] for file in glob.glob("imported-*")))
+                loaded = []
+            by_load = imported()
+            loader.reset()
+            for name in "abcd":
+                try:
+                    loader.get(name)
+                except (vplug_rs.PolicyError, vplug_rs.PluginRefusedError):
+                    pass
+            say(loaded, by_load, imported())
     """)
-    assert len(said) == 13
-    assert all(loaded == imported for loaded, imported in said), said
-    assert [loaded for loaded, _ in said][:5] == [[], ["a"], [], [], ["c"]]
+    assert len(said) == len(rules)
+    for (rule, expected), (loaded, by_load, by_get) in zip(rules, said, strict=True):
+        assert loaded == by_load == expected.split(), rule
+        assert set(by_get) <= set(expected.split()), rule
 
 
 def test_a_report_shows_loaded_filtered_and_broken(bed: Bed) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from functools import partial
+from time import perf_counter
 
 from vplug_rs import _core, metadata
 from vplug_rs.errors import (
@@ -145,7 +146,8 @@ class PluginLoader:
         """Every plugin of the group with its state, the rule that decided, and its cost; nothing is imported."""
         from vplug_rs.loading.report import Report
 
-        return Report(self.group, self._plugins(), self._judgement)
+        plugins = self._plugins()
+        return Report(self.group, plugins, self._judgement, self._discovery)
 
     def fingerprint(self) -> Any:
         """What is installed and allowed here, for comparison with another process or host."""
@@ -160,6 +162,7 @@ class PluginLoader:
 
     def _plugins(self) -> list[Plugin]:
         """All rows of the group as they are installed now, judged."""
+        began = perf_counter()
         rows: dict[tuple[str, str, str], Plugin] = {}
         for point in metadata.entry_points(group=self.group):
             owner = point.__dict__.get("_owner")
@@ -169,6 +172,7 @@ class PluginLoader:
             known.point, known.metadata_path = point, plugin.metadata_path
         self._rows = rows
         plugins = list(rows.values())
+        self._discovery = perf_counter() - began
         by_metadata = self._names_distributions
         candidates = [(plugin.name, (by_metadata and plugin.project) or plugin.label) for plugin in plugins]
         refused = {}

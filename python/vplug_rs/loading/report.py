@@ -20,18 +20,21 @@ class Report:
     Attributes:
         group: The entry point group.
         plugins: The rows, in the order of discovery.
+        discovery_seconds: How long finding them took, this time.
     """
 
-    def __init__(self, group: str, plugins: list[Plugin], judgement: _core.Judgement) -> None:
+    def __init__(self, group: str, plugins: list[Plugin], judgement: _core.Judgement, discovery: float) -> None:
         self.group = group
         self.plugins = plugins
         self._judgement = judgement
+        self.discovery_seconds = discovery
 
     @property
     def data(self) -> dict[str, Any]:
         """The report as JSON would have it."""
         return {
             "group": self.group,
+            "discovery_seconds": self.discovery_seconds,
             "plugins": [_row(plugin) for plugin in self.plugins],
             "unmatched": [
                 {"entry": entry, "origin": origin, "near": near} for entry, origin, near, _ in self._judgement.unmatched
