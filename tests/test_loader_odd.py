@@ -44,6 +44,20 @@ def test_a_denied_distribution_is_found_by_its_metadata_whatever_its_folder_is_c
     assert said == [["beta", "delta", "gamma"], [], False]
 
 
+def test_a_denied_folder_is_kept_out_whatever_its_metadata_says(bed: Bed) -> None:  # noqa: F811
+    build(
+        bed.site,
+        {"evil-1.0.dist-info": {"METADATA": "Name: nice\nVersion: 1.0\n", "entry_points.txt": POINTS.format("p")}},
+    )
+    (bed.site / "p_mod.py").write_text(TOUCH + "def run(): pass\n", encoding="utf-8")
+    (said,) = bed.run("""
+        loaders = [PluginLoader(G, policy=Policy(deny=[rule])) for rule in ("dist:evil", "dist:nice")]
+        say([names(loader.load()) for loader in loaders], loaders[0].report().plugins[0].rule)
+    """)
+    assert said == [[[], []], "`!dist:evil` in code denies it"]
+    assert not (bed.folder / "touched.txt").exists()
+
+
 def test_a_plugin_that_forks_and_loads_in_the_child_runs_once_in_each(bed: Bed) -> None:  # noqa: F811
     source = """
         import os, main_of_test

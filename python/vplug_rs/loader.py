@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, NoReturn
 
+    from vplug_rs._core import Judgement
     from vplug_rs.loading.report import Report
 
 __all__ = ["Failure", "Plugin", "PluginLoader", "load_general_plugins", "load_plugins_by_group"]
@@ -83,7 +84,6 @@ class PluginLoader:
         self.wait_limit = wait_limit
         self.fork = fork
         self._rows: dict[tuple[str, str, str], Plugin] = {}
-        self._order: list[Plugin] = []
         self._by_name: dict[str, Plugin] = {}
         # reading METADATA for a name costs a look at the disk: only where a rule asks for it
         texts = [text for _, _, allowed, denied in self.policy.lists for text in (*(allowed or ()), *denied)]
@@ -146,22 +146,20 @@ class PluginLoader:
         """Every plugin of the group with its state, the rule that decided, and its cost; nothing is imported."""
         from vplug_rs.loading.report import Report
 
-        plugins = self._plugins()
-        return Report(self.group, plugins, self._judgement, self._discovery)
+        return Report(self.group, *self._survey())
 
     def fingerprint(self) -> Any:
         """What is installed and allowed here, for comparison with another process or host."""
         from vplug_rs.loading.fingerprint import Fingerprint
 
-        self._judged()
-        return Fingerprint.of(self._order)
+        return Fingerprint.of(self._judged())
 
     def _forget_rows(self) -> None:
         self._rows = {}
         self._by_name = {}
 
-    def _plugins(self) -> list[Plugin]:
-        """All rows of the group as they are installed now, judged."""
+    def _survey(self) -> tuple[list[Plugin], Judgement, float]:
+        """All rows of the group as they are installed now, their judgement, and the seconds that finding them took."""
         began = perf_counter()
         rows: dict[tuple[str, str, str], Plugin] = {}
         for point in metadata.entry_points(group=self.group):
@@ -172,24 +170,33 @@ class PluginLoader:
             known.point, known.metadata_path = point, plugin.metadata_path
         self._rows = rows
         plugins = list(rows.values())
-        self._discovery = perf_counter() - began
-        by_metadata = self._names_distributions
-        candidates = [(plugin.name, (by_metadata and plugin.project) or plugin.label) for plugin in plugins]
-        refused = {}
-        if self.policy.when or self.policy.host is not None:
-            from vplug_rs.loading import conditions
-
-            refused = conditions.refusals(plugins, self.policy)
-        elsewhere, groups = self._elsewhere()
-        self._judgement = self.policy.judge(self.group, candidates, elsewhere, refused=refused, groups=groups)
-        for plugin, (allowed, reason, rule) in zip(plugins, self._judgement.verdicts, strict=True):
+        seconds = perf_counter() - began
+        judgement = self._judge(plugins)
+        for plugin, (allowed, reason, rule) in zip(plugins, judgement.verdicts, strict=True):
             plugin.reason, plugin.rule = reason, rule
             if not allowed:
                 plugin.state = FILTERED
             elif plugin.state == FILTERED:
                 plugin.state = FOUND
-        self._order = [plugins[number] for number in self._judgement.order]
-        return plugins
+        return plugins, judgement, seconds
+
+    def _judge(self, plugins: list[Plugin]) -> Judgement:
+        candidates = [(plugin.name, plugin.label) for plugin in plugins]
+        refused: dict[int, tuple[str, str]] = {}
+        if self._names_distributions:
+            # by the metadata's name, but what the folder's name denies stays denied
+            by_folder = self.policy.judge(self.group, candidates).verdicts
+            denied = {
+                number: (reason, rule) for number, (_, reason, rule) in enumerate(by_folder) if reason == "denied"
+            }
+            refused.update(denied)
+            candidates = [(plugin.name, plugin.project or plugin.label) for plugin in plugins]
+        if self.policy.when or self.policy.host is not None:
+            from vplug_rs.loading import conditions
+
+            refused = {**conditions.refusals(plugins, self.policy), **refused}
+        elsewhere, groups = self._elsewhere()
+        return self.policy.judge(self.group, candidates, elsewhere, refused=refused, groups=groups)
 
     def _elsewhere(self) -> tuple[list[tuple[str, str]], set[str] | None]:
         """What other groups offer, as (name, distribution), and all groups; asked for only where a rule names some."""
@@ -203,8 +210,8 @@ class PluginLoader:
 
     def _judged(self) -> list[Plugin]:
         """The allowed plugins in loading order; faults of the policy are raised or told."""
-        self._plugins()
-        judgement, policy = self._judgement, self.policy
+        plugins, judgement, _ = self._survey()
+        policy = self.policy
         missing = judgement.missing
         if missing:
             raise PolicyError(
@@ -228,7 +235,7 @@ class PluginLoader:
             notices.warn(
                 f"{len(numbers)} installed plugins are called `{name}` in {self.group}; the {policy.collision} counts"
             )
-        return list(self._order)
+        return [plugins[number] for number in judgement.order]
 
     def _get(self, name: str) -> Plugin:
         plugin = next((plugin for plugin in self._judged() if plugin.name == name), None)
