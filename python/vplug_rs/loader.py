@@ -13,7 +13,7 @@ import sys
 from functools import partial
 from time import perf_counter
 
-from vplug_rs import _core, metadata
+from vplug_rs import _core, metadata, notices
 from vplug_rs.errors import (
     LoadCycleError,
     LoadTimeoutError,
@@ -22,7 +22,7 @@ from vplug_rs.errors import (
     PluginRefusedError,
     PolicyError,
 )
-from vplug_rs.loading import attempt, notices, process
+from vplug_rs.loading import attempt, process
 from vplug_rs.loading.plugin import FAILED, FILTERED, FOUND, LOADED, LOADING, Failure, Loaded, Plugin
 from vplug_rs.metadata._search_path import strings
 from vplug_rs.policy import Policy

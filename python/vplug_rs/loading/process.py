@@ -148,7 +148,7 @@ def forget(group: str) -> None:
 
 
 def _notice(plugin: Plugin, owner: int | None) -> None:
-    from vplug_rs.loading.notices import warn
+    from vplug_rs.notices import warn
 
     warn(f"still waiting for plugin `{plugin.name}`, which thread {owner} is loading{_where(owner)}")
 
