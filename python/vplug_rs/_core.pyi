@@ -27,6 +27,7 @@ __all__ = [
     "read_headers",
     "read_message",
     "read_record",
+    "running_here",
     "top_level",
     "version_meets",
 ]
@@ -191,6 +192,7 @@ class Judge:
     def judge(self, group: str, candidates: Sequence[tuple[str, str]], elsewhere: Sequence[str]) -> Judgement: ...
 
 def once_table() -> OnceTable: ...
+def running_here() -> list[tuple[str, str, str, str]]: ...
 def judge(
     lists: Sequence[tuple[str | None, str, Sequence[str] | None, Sequence[str]]],
     *,

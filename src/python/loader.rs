@@ -1,5 +1,6 @@
 //! `OnceTable` and `Judge`: the run-once table and the policy, with the interpreter released while waiting.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,33 @@ type Key = Arc<Names>;
 type Names = (String, String, String, String);
 type Values = Table<Key, Py<PyAny>, Py<PyAny>>;
 type Queue = Waiter<Key, Py<PyAny>, Py<PyAny>>;
+
+thread_local! {
+    /// What this thread is in the middle of; a forked child finds it here without touching a lock.
+    static RUNNING: RefCell<Vec<Key>> = const { RefCell::new(Vec::new()) };
+}
+
+/// One entry of `RUNNING`, taken out again whatever happens.
+struct Inside;
+
+impl Inside {
+    fn of(key: &Key) -> Self {
+        RUNNING.with_borrow_mut(|running| running.push(Arc::clone(key)));
+        Self
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        drop(RUNNING.with_borrow_mut(Vec::pop));
+    }
+}
+
+/// The keys that this thread is in the middle of, the outermost first.
+#[pyfunction]
+pub fn running_here() -> Vec<Names> {
+    RUNNING.with_borrow(|running| running.iter().map(|key| (**key).clone()).collect())
+}
 
 /// What runs once in a process, by key: (group, distribution, name, step).
 #[pyclass(frozen, module = "vplug_rs._core")]
@@ -64,7 +92,7 @@ impl OnceTable {
                     let chain: Vec<(Thread, &Names)> = chain.iter().map(|(thread, key)| (*thread, &**key)).collect();
                     return Ok(("cycle", chain.into_pyobject(py)?));
                 }
-                Turn::Run(ticket) => return run(ticket, body),
+                Turn::Run(ticket) => return run(&key, ticket, body),
                 Turn::Wait(waiter) => match wait(py, waiter, limit, patience, notice)? {
                     Waited::Ended(Outcome::Released) => {}
                     Waited::Ended(Outcome::Done(value)) => return Ok(("done", value.bind(py).clone())),
@@ -110,13 +138,16 @@ impl OnceTable {
 }
 
 fn run<'py>(
+    key: &Key,
     ticket: Ticket<Key, Py<PyAny>, Py<PyAny>>,
     body: &Bound<'py, PyAny>,
 ) -> PyResult<(&'static str, Bound<'py, PyAny>)> {
     let process = std::process::id();
+    let inside = Inside::of(key);
     let ended = body
         .call0()
         .and_then(|ended| ended.extract::<(bool, Bound<'py, PyAny>)>());
+    drop(inside);
     if std::process::id() != process {
         // the body forked, and this is the child: the lock of its parent's table may be frozen, so it is not touched
         ticket.disown();

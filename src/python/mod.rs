@@ -24,7 +24,7 @@ mod _core {
         read_headers, read_record, top_level,
     };
     #[pymodule_export]
-    use super::loader::{judge, nearest, once_table, version_meets};
+    use super::loader::{judge, nearest, once_table, running_here, version_meets};
     #[pymodule_export]
     use super::machinery::{is_path_finder, is_plain, is_real};
     #[pymodule_export]

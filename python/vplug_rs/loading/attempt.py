@@ -35,8 +35,8 @@ def _loaded(plugin: Plugin, value: Any, began: float, modules: int, *, cuda: boo
     """What a step gave, and what changed in this process since it began."""
     seconds = perf_counter() - began
     more = len(sys.modules) - modules
-    # new ones stand at the end, the newest last
-    names = tuple(islice(reversed(list(sys.modules)), more))[::-1] if more > 0 else ()
+    # new ones stand at the end, the newest last; the copy is made in one go, so that no thread changes it meanwhile
+    names = tuple(islice(reversed(sys.modules), more))[::-1] if more > 0 else ()
     return Loaded(value, seconds, names, cuda=_cuda() and not cuda, source=plugin.metadata_path)
 
 

@@ -29,8 +29,6 @@ PATIENCE = 10.0  # seconds of waiting before the one warning
 _table = _core.once_table()
 # what succeeded, outside the table: a forked child must not touch the lock of its parent's table
 _done: dict[Key, Loaded] = {}
-# which steps are under way, for the same reason
-_inside: list[tuple[int, Key]] = []
 _rerun: set[str] = set()  # groups that run again in a forked child
 _loaders: list[ref[PluginLoader]] = []
 
@@ -43,10 +41,8 @@ def _after_fork() -> None:
     for key, loaded in _done.items():
         _table.seed(key, loaded)
     # a plugin that forks is still inside itself; other threads' work ended with them
-    here = get_ident()
-    _inside[:] = [(thread, key) for thread, key in _inside if thread == here]
-    for thread, key in _inside:
-        _table.claim(key, thread)
+    for key in _core.running_here():
+        _table.claim(key, get_ident())
     for loader in _loaders:
         known = loader()
         if known is not None:
@@ -81,22 +77,13 @@ def once(plugin: Plugin, step: str, body: Callable[[], tuple[bool, Loaded | Fail
         LoadTimeoutError: another thread has been at it for longer than `limit` seconds.
     """
     key: Key = (*plugin.key, step)
-    table = _table
-    here = (get_ident(), key)
-
-    def run() -> tuple[bool, Loaded | Failure]:
-        _inside.append(here)
-        try:
-            return body()
-        except BaseException:
-            if table is not _table:  # it forked, this is the child, and it was broken off
-                _table.settle(key)
-            raise
-        finally:
-            _inside.remove(here)
-
-    notice = partial(_notice, plugin)
-    word, value = table.run(key, here[0], run, limit=limit, patience=min(PATIENCE, limit), notice=notice)
+    table, notice = _table, partial(_notice, plugin)
+    try:
+        word, value = table.run(key, get_ident(), body, limit=limit, patience=min(PATIENCE, limit), notice=notice)
+    except BaseException:
+        if table is not _table:  # it forked, this is the child, and it was broken off
+            _table.settle(key)
+        raise
     if word == "ran-in-child":
         _table.settle(key, value)
         _done[key] = value
