@@ -86,6 +86,7 @@ def test_all_processes_are_on_one_timeline(lab: CommandLab, host: Path) -> None:
         ("call", "demo.plugins: good", None),
     ]
     assert ("metadata", "importlib.metadata.entry_points(group='demo.plugins')", None) in events
+    assert ("metadata", "vplug_rs.PluginLoader('demo.plugins')", None) in events
     assert [event["what"] for event in forked["events"]] == ["importlib.metadata.version('good')"]
     assert [event["what"] for event in started["events"]] == ["importlib.metadata.distributions()"]
     slow = next(event for event in first["events"] if event["what"].startswith("demo.plugins: good"))

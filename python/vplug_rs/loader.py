@@ -162,12 +162,13 @@ class PluginLoader:
         """All rows of the group as they are installed now, their judgement, and the seconds that finding them took."""
         began = perf_counter()
         rows: dict[tuple[str, str, str], Plugin] = {}
-        for point in metadata.entry_points(group=self.group):
-            owner = point.__dict__.get("_owner")
-            plugin = Plugin(point, owner[0] if owner else getattr(point.dist, "_info", None))
+        before = self._rows
+        for plugin in self._found():
             # a row stays the same object as long as it is installed; a line that stands twice is one plugin
-            known = rows.setdefault(plugin.key, self._rows.get(plugin.key, plugin))
-            known.point, known.metadata_path = point, plugin.metadata_path
+            known = before.get(plugin.key, plugin)
+            if known is not plugin:
+                known.metadata_path, known._point = plugin.metadata_path, plugin._point
+            rows.setdefault(plugin.key, known)
         self._rows = rows
         plugins = list(rows.values())
         seconds = perf_counter() - began
@@ -179,6 +180,14 @@ class PluginLoader:
             elif plugin.state == FILTERED:
                 plugin.state = FOUND
         return plugins, judgement, seconds
+
+    def _found(self) -> list[Plugin]:
+        """A row for each entry point of the group, as they are installed now."""
+        inventory = metadata._plain_inventory()
+        if inventory is None:  # archives, foreign finders
+            return [Plugin.of(point) for point in metadata.entry_points(group=self.group)]
+        group = self.group
+        return [Plugin(group, name, value, path, key) for name, value, path, key in inventory.plugins(group)]
 
     def _judge(self, plugins: list[Plugin]) -> Judgement:
         candidates = [(plugin.name, plugin.label) for plugin in plugins]

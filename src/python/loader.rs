@@ -68,7 +68,7 @@ impl OnceTable {
     /// "abandoned" and None.
     ///
     /// `body` returns (True, value) or (False, failure); what it raises passes through and leaves the key untried.
-    /// After `patience` seconds of waiting `notice(thread)` is called once; after `limit` seconds the waiting ends.
+    /// After `patience` seconds of waiting `notice(key, thread)` is called once; after `limit` seconds the waiting ends.
     /// Signals are answered meanwhile.
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     #[pyo3(signature = (key, thread, body, *, limit, patience, notice))]
@@ -93,7 +93,7 @@ impl OnceTable {
                     return Ok(("cycle", chain.into_pyobject(py)?));
                 }
                 Turn::Run(ticket) => return run(&key, ticket, body),
-                Turn::Wait(waiter) => match wait(py, waiter, limit, patience, notice)? {
+                Turn::Wait(waiter) => match wait(py, &key, waiter, limit, patience, notice)? {
                     Waited::Ended(Outcome::Released) => {}
                     Waited::Ended(Outcome::Done(value)) => return Ok(("done", value.bind(py).clone())),
                     Waited::Ended(Outcome::Failed(failure)) => return Ok(("told", failure.bind(py).clone())),
@@ -177,7 +177,14 @@ enum Waited {
     TooLong(Option<Thread>),
 }
 
-fn wait(py: Python<'_>, mut waiter: Queue, limit: f64, patience: f64, notice: &Bound<'_, PyAny>) -> PyResult<Waited> {
+fn wait(
+    py: Python<'_>,
+    key: &Key,
+    mut waiter: Queue,
+    limit: f64,
+    patience: f64,
+    notice: &Bound<'_, PyAny>,
+) -> PyResult<Waited> {
     let started = Instant::now();
     let mut noticed = false;
     loop {
@@ -191,7 +198,7 @@ fn wait(py: Python<'_>, mut waiter: Queue, limit: f64, patience: f64, notice: &B
         }
         if waited >= patience && !noticed {
             noticed = true;
-            notice.call1((waiter.owner(),))?;
+            notice.call1((&**key, waiter.owner()))?;
         }
     }
 }

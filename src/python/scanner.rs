@@ -10,6 +10,7 @@ use super::records::{Diagnostic, DistributionRow};
 use super::{answer, odd};
 use crate::distribution::{Answer, Place};
 use crate::heads::Heads;
+use crate::name::NormalizedName;
 use crate::scan::{self, Scanned, State, join};
 use crate::{findings, memo, packages, standard};
 
@@ -274,6 +275,31 @@ impl Inventory {
             rows.push((point.name, point.value, group, row, point.line));
         });
         PyList::new(py, rows)
+    }
+
+    /// Entry points of one group, of live rows, for the loader: (name, value, metadata folder, uniqueness key).
+    fn plugins<'py>(&self, py: Python<'py>, group: &str) -> PyResult<Bound<'py, PyList>> {
+        let out = PyList::empty(py);
+        let mut last: Option<(usize, Bound<'py, PyAny>, Bound<'py, PyString>)> = None;
+        let mut failed = None;
+        self.found.entry_points(Some(group), None, false, |row, point| {
+            let owner = match &last {
+                Some((known, path, key)) if *known == row => Ok((path.clone(), key.clone())),
+                _ => {
+                    let found = &self.found.rows[row];
+                    let key = self.found.info(found).key().map_or("", NormalizedName::as_str);
+                    let path = self.found.path(found).into_os_string().into_pyobject(py);
+                    path.map(|path| (path.into_any(), PyString::new(py, key)))
+                }
+            };
+            let appended = owner.map_err(PyErr::from).and_then(|(path, key)| {
+                out.append((point.name, point.value, &path, &key))?;
+                last = Some((row, path, key));
+                Ok(())
+            });
+            failed = failed.take().or(appended.err());
+        });
+        failed.map_or(Ok(out), Err)
     }
 
     /// Everything that is wrong here.

@@ -9,6 +9,7 @@ import sys
 from itertools import islice
 from time import perf_counter
 
+from vplug_rs._core import parse_reference
 from vplug_rs.loading.plugin import Failure, Loaded
 from vplug_rs.metadata._late import parts
 
@@ -44,7 +45,9 @@ def load(plugin: Plugin) -> tuple[bool, Loaded | Failure]:
     """Imports the module and looks the object up."""
     modules, cuda, phase, began = len(sys.modules), _cuda(), "resolve", perf_counter()
     try:
-        name, attribute, _ = parts(plugin.point)
+        known = parse_reference(plugin.value)
+        # what is no reference raises there, and names beyond ASCII are the interpreter's to read
+        name, attribute, _ = known if type(known) is tuple else parts(plugin.point)
         phase = "import"
         __import__(name)
         found: Any = sys.modules[name]

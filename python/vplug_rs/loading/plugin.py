@@ -138,7 +138,7 @@ class Plugin:
     """One entry point of a group.
 
     Attributes:
-        group, name, value: The entry point; `point` is it itself.
+        group, name, value: The entry point.
         metadata_path: The metadata folder as it is installed now, or None.
         state: "found", "filtered", "loading", "loaded" or "failed".
         rule: The rule of the policy that decided, in one sentence.
@@ -147,10 +147,12 @@ class Plugin:
         result: What calling the object gave, where the loader calls.
         seconds: How long import, look-up and call took together.
         failure: The record of the last failure, or None.
+        label: The project's name in comparable form.
         key: What it counts as in this process: group, project, name and value.
     """
 
     __slots__ = (
+        "_point",
         "called",
         "failure",
         "found",
@@ -160,7 +162,6 @@ class Plugin:
         "metadata_path",
         "name",
         "object",
-        "point",
         "reason",
         "result",
         "rule",
@@ -169,20 +170,47 @@ class Plugin:
         "value",
     )
 
-    def __init__(self, point: Any, metadata_path: str | None) -> None:
-        self.group, self.name, self.value = point.group, point.name, point.value
-        self.point = point
+    _point: Any
+    object: Any
+    result: Any
+    failure: Failure | None
+    found: Loaded | None
+    called: Loaded | None
+
+    def __init__(self, group: str, name: str, value: str, metadata_path: str | None, project: str) -> None:
+        self.group, self.name, self.value = group, name, value
         self.metadata_path = metadata_path
-        self.label = _label(metadata_path) or self.project or ""
-        self.key = (self.group, _core.normalize(self.label), f"{self.name} = {self.value}")
+        self.label = project
+        self.key = (group, project, f"{name} = {value}")
         self.state = FOUND
         self.rule = self.reason = ""
-        self.object: Any = None
-        self.result: Any = None
         self.seconds = 0.0
-        self.failure: Failure | None = None
-        self.found: Loaded | None = None
-        self.called: Loaded | None = None
+        self._point = self.object = self.result = self.failure = self.found = self.called = None
+
+    @classmethod
+    def of(cls, point: Any) -> Plugin:
+        """The row of an entry point that came from somewhere else: an archive, a foreign finder."""
+        owner = point.__dict__.get("_owner")
+        path = owner[0] if owner else getattr(point.dist, "_info", None)
+        plugin = cls(point.group, point.name, point.value, path, "")
+        plugin._point = point
+        project = _label(path) or plugin.project or ""
+        try:
+            project = _core.normalize(project)
+        except UnicodeEncodeError:  # a name from a file name that is not UTF-8
+            project = ascii(project)
+        plugin.label, plugin.key = project, (plugin.group, project, plugin.key[2])
+        return plugin
+
+    @property
+    def point(self) -> Any:
+        """The entry point itself, as `entry_points()` gives it."""
+        if self._point is None:
+            from vplug_rs.metadata import EntryPoint
+
+            self._point = EntryPoint(self.name, self.value, self.group)
+            vars(self._point).update(_owner=[self.metadata_path, None])
+        return self._point
 
     @property
     def distribution(self) -> Any:

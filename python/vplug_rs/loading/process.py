@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from _thread import get_ident
-from functools import partial
 from weakref import ref
 
 from vplug_rs import _core
@@ -77,9 +76,9 @@ def once(plugin: Plugin, step: str, body: Callable[[], tuple[bool, Loaded | Fail
         LoadTimeoutError: another thread has been at it for longer than `limit` seconds.
     """
     key: Key = (*plugin.key, step)
-    table, notice = _table, partial(_notice, plugin)
+    table = _table
     try:
-        word, value = table.run(key, get_ident(), body, limit=limit, patience=min(PATIENCE, limit), notice=notice)
+        word, value = table.run(key, get_ident(), body, limit=limit, patience=PATIENCE, notice=_notice)
     except BaseException:
         if table is not _table:  # it forked, this is the child, and it was broken off
             _table.settle(key)
@@ -134,10 +133,10 @@ def forget(group: str) -> None:
     _table.reset(group)
 
 
-def _notice(plugin: Plugin, owner: int | None) -> None:
+def _notice(key: Key, owner: int | None) -> None:
     from vplug_rs.notices import warn
 
-    warn(f"still waiting for plugin `{plugin.name}`, which thread {owner} is loading{_where(owner)}")
+    warn(f"still waiting for plugin `{key[2]}` in {key[0]}, which thread {owner} is loading{_where(owner)}")
 
 
 def _where(thread: int | None) -> str:

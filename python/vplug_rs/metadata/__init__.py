@@ -76,16 +76,12 @@ def entry_points(**params: "Any") -> "Any":
     Parameters such as `group` and `name` select; without any, Python 3.11 gives a mapping by group and later releases
     give all. Damaged files are passed over and reported by `diagnostics()`. Nothing of the plugins is imported.
     """
-    inventory = _scan() if _core.is_plain(sys.meta_path) else None
-    if inventory is None or inventory.has_deferred:
+    inventory = _plain_inventory()
+    if inventory is None:
         from vplug_rs.metadata import _discovery
 
         points, rest = _discovery.entry_points(), params
     else:
-        if inventory.damaged:
-            from vplug_rs.metadata import _report
-
-            _report.announce(inventory.damaged)
         group, name = params.get("group"), params.get("name")
         if params.keys() <= {"group", "name"} and all(type(value) is str for value in params.values()):
             points, rest = _points.make(inventory.entry_points(group, name), inventory), {}
@@ -99,6 +95,18 @@ def entry_points(**params: "Any") -> "Any":
             return groups
         points = groups._all  # sorted by group, as 3.11 does before it selects
     return EntryPoints(points).select(**rest) if rest else EntryPoints(points)
+
+
+def _plain_inventory() -> "_core.Inventory | None":
+    """The path as the core sees it, if that is all there is to ask; what is damaged in it is announced."""
+    inventory = _scan() if _core.is_plain(sys.meta_path) else None
+    if inventory is None or inventory.has_deferred:
+        return None
+    if inventory.damaged:
+        from vplug_rs.metadata import _report
+
+        _report.announce(inventory.damaged)
+    return inventory
 
 
 def _scan() -> "_core.Inventory":

@@ -28,6 +28,7 @@ FUNCTIONS = (
 )
 _METADATA = ("importlib.metadata", "importlib_metadata", "vplug_rs.metadata")
 _ATTEMPT = "vplug_rs.loading.attempt"
+_LOADER = "vplug_rs.loader"
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _MOST_DETAIL = 200
 _HIGH = (1021, 1020, 509, 508, 251, 250)  # below the usual limits of 1024, 512 and 256
@@ -119,9 +120,9 @@ def start(folder: str) -> None:
     if _recorder is not None:
         return
     _recorder = _Recorder(folder)
-    watcher = Watcher(_executed, (*_METADATA, _ATTEMPT))
+    watcher = Watcher(_executed, (*_METADATA, _ATTEMPT, _LOADER))
     sys.meta_path.insert(0, watcher)
-    for name in (*_METADATA, _ATTEMPT):
+    for name in (*_METADATA, _ATTEMPT, _LOADER):
         if name in sys.modules:
             _executed(sys.modules[name], name)
     if hasattr(os, "register_at_fork"):
@@ -145,6 +146,10 @@ def _wrap(module: "ModuleType", name: str) -> None:
         space["load"] = _plugin(space["load"], "import")
         space["call"] = _plugin(space["call"], "call")
         return
+    if name == _LOADER:
+        loader = space["PluginLoader"]
+        loader._found = _metadata(loader._found, "PluginLoader", "vplug_rs", lambda args, _: repr(args[0].group))
+        return
     for function in FUNCTIONS:
         genuine = space.get(function)
         if genuine is not None:
@@ -164,7 +169,12 @@ def _dressed(wrapper: "Callable[..., Any]", genuine: "Callable[..., Any]") -> "C
     return wrapper
 
 
-def _metadata(genuine: "Callable[..., Any]", function: str, module: str) -> "Callable[..., Any]":
+def _metadata(
+    genuine: "Callable[..., Any]",
+    function: str,
+    module: str,
+    words: "Callable[[tuple[Any, ...], dict[str, Any]], str] | None" = None,
+) -> "Callable[..., Any]":
     def traced(*args: "Any", **kwargs: "Any") -> "Any":
         recorder = _recorder
         thread = _thread()
@@ -181,7 +191,7 @@ def _metadata(genuine: "Callable[..., Any]", function: str, module: str) -> "Cal
         finally:
             recorder.inside.discard(thread)
             if not lazy:
-                what = f"{module}.{function}({_words(args, kwargs)})"
+                what = f"{module}.{function}({(words or _words)(args, kwargs)})"
                 recorder.write("metadata", began, time(), thread, what, _caller(), error)
         return _counted(found, f"{module}.{function}()", began, _caller()) if lazy else found
 
