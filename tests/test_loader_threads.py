@@ -130,6 +130,34 @@ def test_a_plugin_that_hangs_is_named_and_others_go_on(bed: Bed) -> None:  # noq
     assert said == [["fine"], "wait", True, [True, True, True], ["fine", "hangs"]]
 
 
+def test_other_threads_may_import_meanwhile(bed: Bed) -> None:  # noqa: F811
+    crowd(bed.site, 300)
+    (said,) = bed.run("""
+        import types
+        warnings.simplefilter("ignore")
+        sys.setswitchinterval(1e-6)
+        stop = threading.Event()
+        def imports():
+            while not stop.is_set():
+                for number in range(50):
+                    sys.modules[f"made_up_{number}"] = types
+                for number in range(50):
+                    del sys.modules[f"made_up_{number}"]
+        threads = [threading.Thread(target=imports, daemon=True) for _ in range(3)]
+        [t.start() for t in threads]
+        import crowd_mod
+        loader = crowd_mod.loader = PluginLoader(G, kind="any")
+        numbers = []
+        for _ in range(150):
+            numbers.append(len(loader.load()))
+            loader.reset()
+        stop.set()
+        [t.join() for t in threads]
+        say(numbers)
+    """)
+    assert said == [[300] * 150]
+
+
 def test_a_signal_ends_the_waiting(bed: Bed) -> None:  # noqa: F811
     bed.plugin("hangs", "import main_of_test\nmain_of_test.gate.wait()\ndef run(): pass\n")
     (said,) = bed.run("""

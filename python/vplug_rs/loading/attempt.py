@@ -35,10 +35,18 @@ def _cuda() -> bool:
 def _loaded(plugin: Plugin, value: Any, began: float, modules: int, *, cuda: bool) -> Loaded:
     """What a step gave, and what changed in this process since it began."""
     seconds = perf_counter() - began
-    more = len(sys.modules) - modules
-    # new ones stand at the end, the newest last; the copy is made in one go, so that no thread changes it meanwhile
-    names = tuple(islice(reversed(sys.modules), more))[::-1] if more > 0 else ()
-    return Loaded(value, seconds, names, cuda=_cuda() and not cuda, source=plugin.metadata_path)
+    return Loaded(value, seconds, _since(modules), cuda=_cuda() and not cuda, source=plugin.metadata_path)
+
+
+def _since(number: int) -> tuple[str, ...]:
+    """The modules that `sys.modules` has beyond the first so many: new ones stand at the end, the newest last."""
+    more = len(sys.modules) - number
+    if more <= 0:
+        return ()
+    try:
+        return tuple(islice(reversed(sys.modules), more))[::-1]
+    except RuntimeError:  # another thread imports; a copy of all of it is made in one go, but costs more
+        return tuple(list(sys.modules)[number:])
 
 
 def load(plugin: Plugin) -> tuple[bool, Loaded | Failure]:
