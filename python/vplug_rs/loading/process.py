@@ -36,7 +36,7 @@ def _after_fork() -> None:
     global _table  # noqa: PLW0603  # the old one's lock may be held by a thread that does not exist here
     _table = _core.once_table()
     for key in [key for key in _done if key[0] in _rerun]:
-        del _done[key]
+        _done.pop(key, None)
     for key, loaded in _done.items():
         _table.seed(key, loaded)
     # a plugin that forks is still inside itself; other threads' work ended with them
@@ -128,8 +128,8 @@ def attempts(plugin: Plugin, step: str) -> int:
 
 def forget(group: str) -> None:
     """Forgets what has run of a group, so that it runs again. For tests."""
-    for key in [key for key in _done if key[0] == group]:
-        del _done[key]
+    for key in [key for key in list(_done) if key[0] == group]:
+        _done.pop(key, None)
     _table.reset(group)
 
 
