@@ -293,7 +293,8 @@ def _names(names: Iterable[str] | None, rule: str) -> list[str] | None:
 
 
 def _mapping(value: Any, rule: str, of: str) -> Mapping[str, Any]:
-    from collections.abc import Mapping  # the interpreter has it loaded
+    # `collections.abc` may be half imported by another thread (seen on 3.13.0); this one the interpreter starts with
+    from _collections_abc import Mapping
 
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise PolicyError(f"`{rule}` is {value!r}, but a dict of {of} is wanted")
