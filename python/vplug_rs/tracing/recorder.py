@@ -225,9 +225,7 @@ def _point(genuine: "Callable[..., Any]") -> "Callable[..., Any]":
             error = type(raised).__name__
             raise
         finally:
-            if _recorder is not None:
-                what = f"{self.group}: {self.name} = {self.value}"
-                _recorder.write("import", began, time(), _thread(), what, _caller(), error)
+            _loaded("import", began, self, error)
 
     return _dressed(load, genuine)
 
@@ -242,12 +240,17 @@ def _plugin(genuine: "Callable[..., Any]", kind: str) -> "Callable[..., Any]":
             error = type(raised).__name__
             raise
         finally:
-            if _recorder is not None:
-                what = f"{plugin.group}: {plugin.name} = {plugin.value}"
-                _recorder.write(kind, began, time(), _thread(), what, _caller(), error)
+            _loaded(kind, began, plugin, error)
         return found
 
     return _dressed(traced, genuine)
+
+
+def _loaded(kind: str, began: float, point: "Any", error: "str | None") -> None:
+    """The event of an entry point, or of a plugin, that was loaded; one that failed names its error."""
+    if _recorder is not None:
+        what = f"{point.group}: {point.name} = {point.value}"
+        _recorder.write(kind, began, time(), _thread(), what, _caller(), error)
 
 
 def _thread() -> int:
