@@ -15,53 +15,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cli_lab import CommandLab, lab
+from trace_lab import events_of, host
 from vplug_rs.tracing.page import page
 from vplug_rs.tracing.timeline import Event, Process
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["lab"]
-
-HOST = """
-import os, subprocess, sys
-from importlib.metadata import distributions, entry_points, version
-
-def work():
-    for point in entry_points(group="demo.plugins"):
-        try:
-            point.load()
-        except ImportError:
-            pass
-
-if __name__ == "__main__":
-    work()
-    import vplug_rs
-    vplug_rs.PluginLoader("demo.plugins", call=True, policy=vplug_rs.Policy(["good"])).load()
-    child = os.fork()
-    if not child:
-        version("good")
-        os._exit(0)
-    os.waitpid(child, 0)
-    sys.stdout.flush()
-    subprocess.run([sys.executable, "-S", "-c", "print('not reached')"], check=True)
-    subprocess.run([sys.executable, "-c", "import importlib.metadata as m; print(len(list(m.distributions())) > 1)"])
-    print("host ends", len(sys.argv))
-    sys.exit(int(sys.argv[1]))
-"""
-
-
-@pytest.fixture
-def host(lab: CommandLab) -> Path:
-    """A site with two plugins and a program that loads them in several processes."""
-    site = lab.site()
-    lab.plugin(site, "good", module=False)
-    (site / "good_mod.py").write_text("import time\ntime.sleep(0.05)\ndef run(): pass\n", encoding="utf-8")
-    lab.plugin(site, "bad", module=False)
-    (site / "bad_mod.py").write_text("import zzz_missing\n", encoding="utf-8")
-    (site / "host.py").write_text(HOST, encoding="utf-8")
-    return site
-
+__all__ = ["host", "lab"]
 
 def traced(lab: CommandLab, host: Path, *options: str, status: str = "7") -> subprocess.CompletedProcess[str]:
     python = lab.command()[0]
@@ -207,15 +168,6 @@ except m.PackageNotFoundError as error:
         )
         answers.append(done.stdout)
     assert answers[0] == answers[1]
-
-
-def events_of(lab: CommandLab, site: Path, code: str, *words: str, status: int = 0) -> list[list[str]]:
-    """Trace a program given as text: for each process, what was recorded."""
-    out = lab.root / "timeline.json"
-    done = lab.run(site, "trace", "--json", str(out), "--", lab.command()[0], "-P", "-c", code, *words)
-    assert done.returncode == status, done.stderr
-    found = json.loads(out.read_text(encoding="utf-8"))["processes"]
-    return [[event["what"].removeprefix("importlib.metadata.") for event in process["events"]] for process in found]
 
 
 @pytest.mark.parametrize("taken", ["", "3", "all"])

@@ -1,7 +1,7 @@
 """`vplug run -- PROGRAM ARGS`: start a program whose Python processes all have the fast importlib.metadata.
 
-The environment is the only means: a folder with a `sitecustomize` of ours stands first in PYTHONPATH. We write
-nothing anywhere, and the process becomes the program.
+The environment is the only means: a folder with a `sitecustomize` of ours stands first in PYTHONPATH, and VPLUG_RUN
+tells it what to do. We write nothing anywhere, and the process becomes the program.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ HELP = """\
 Run a program with a fast importlib.metadata, in all its Python processes.
 
 PROGRAM is started as the shell would start it, with one more folder in front of
-PYTHONPATH. Every Python process below it that has vplug_rs calls
-`vplug_rs.install()` first: same answers, sooner. A Python that does not have
-vplug_rs, or an older one, runs as before. Nothing is written to disk, save the
-byte code that Python keeps of what it imports.
+PYTHONPATH, and VPLUG_RUN=1. Every Python process below it that has vplug_rs
+calls `vplug_rs.install()` first: same answers, sooner. A Python that does not
+have vplug_rs, or an older one, runs as before. Nothing is written to disk, save
+the byte code that Python keeps of what it imports.
 
 Not reached: Python started with -I, -E or -S (they ignore PYTHONPATH or skip
 `site`), and processes that are given a PYTHONPATH of their own.
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         UsageError: No program was named, or PYTHONPATH cannot hold our folder.
     """
     words = program_of(args.program, "run")
-    environment = reaching(os.environ)
+    environment = {**reaching(os.environ), "VPLUG_RUN": "1"}
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:  # closed by the caller
             stream.flush()
