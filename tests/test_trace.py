@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["host", "lab"]
 
+
 def traced(lab: CommandLab, host: Path, *options: str, status: str = "7") -> subprocess.CompletedProcess[str]:
     python = lab.command()[0]
     return lab.run(host, "trace", *options, "--", python, "-P", str(host / "host.py"), status)
@@ -329,12 +330,31 @@ def test_closed_streams_are_no_matter(lab: CommandLab, host: Path, closed: str) 
     assert [event["what"] for event in process["events"]] == ["importlib.metadata.version('good')"]
 
 
-def test_the_files_are_written_even_if_the_table_cannot_be(lab: CommandLab, host: Path) -> None:
-    out = lab.root / "timeline.json"
-    command = [*lab.command(), "trace", "--json", str(out), "--", lab.command()[0], "-P", "-c", "pass"]
+@pytest.mark.parametrize(("own", "expected"), [(0, 74), (3, 3)])
+def test_the_files_are_written_even_if_the_table_cannot_be(
+    lab: CommandLab, host: Path, own: int, expected: int
+) -> None:
+    out, html = lab.root / "timeline.json", lab.root / "timeline.html"
+    command = [*lab.command(), "trace", "--json", str(out), "--html", str(html), "--", lab.command()[0], "-P", "-c"]
     environment = lab.environment(host)
-    subprocess.run(["/bin/sh", "-c", '"$@" 2>/dev/full', "sh", *command], env=environment, timeout=60, check=False)
+    done = subprocess.run(
+        ["/bin/sh", "-c", '"$@" 2>/dev/full', "sh", *command, f"raise SystemExit({own})"],
+        env=environment,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == expected
     assert len(json.loads(out.read_text(encoding="utf-8"))["processes"]) == 1
+    assert html.stat().st_size > 0
+
+
+@pytest.mark.parametrize("second", ["timeline", "link", "./timeline"])
+def test_one_file_for_both_is_refused(lab: CommandLab, host: Path, second: str) -> None:
+    (lab.root / "link").symlink_to("timeline")
+    done = lab.run(host, "trace", "--json", "timeline", "--html", second, "--", "touch", "started")
+    assert done.returncode == 2
+    assert "name the same file" in done.stderr
+    assert not (lab.root / "started").exists()
 
 
 @pytest.mark.parametrize("seconds", [1e-6, 0.5])

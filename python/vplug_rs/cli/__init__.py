@@ -16,6 +16,7 @@ from vplug_rs.errors import VplugError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import TextIO
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -47,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        _drop_output()
+        drop_output(sys.stdout)
         return BROKEN_PIPE
     except VplugError as error:
         report.message("error", str(error), error.hint)
@@ -76,7 +77,7 @@ def _finish(stop: SystemExit) -> int:
     try:
         _flush()
     except BrokenPipeError:
-        _drop_output()
+        drop_output(sys.stdout)
         return BROKEN_PIPE
     return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
 
@@ -86,10 +87,14 @@ def _flush() -> None:
         sys.stdout.flush()
 
 
-def _drop_output() -> None:
-    """Point stdout at the null device, so that the interpreter's own flush at exit finds no broken pipe."""
+def drop_output(stream: TextIO | None) -> None:
+    """Point a stream at the null device, so that the interpreter's own flush at exit finds nothing to fail on.
+
+    Args:
+        stream: stdout or stderr; None if the caller closed it.
+    """
     try:
-        descriptor = sys.stdout.fileno()
+        descriptor = stream.fileno()  # type: ignore[union-attr]  # caught below
     except (AttributeError, OSError, ValueError):
         return  # closed, or a stream of the caller's without a descriptor: nothing is left to flush
     null = os.open(os.devnull, os.O_WRONLY)
@@ -100,7 +105,7 @@ def _drop_output() -> None:
 def _unexpected(error: Exception, words: list[str]) -> int:
     if isinstance(error, OSError) and error.filename is None and error.errno is not None:
         # Reads are contained where they happen, and name their file: what is left is a full disk under stdout.
-        _drop_output()
+        drop_output(sys.stdout)
         report.message("error", f"cannot write the output: {error.strerror}")
         return CANNOT_WRITE
     again = " ".join(["vplug", "--traceback", *words])

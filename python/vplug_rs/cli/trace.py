@@ -6,7 +6,8 @@ import os
 import sys
 
 from vplug_rs import report
-from vplug_rs.cli import CANNOT_WRITE
+from vplug_rs.cli import BROKEN_PIPE, CANNOT_WRITE, drop_output
+from vplug_rs.cli.child import Child
 from vplug_rs.cli.run import NOT_EXECUTABLE, NOT_FOUND, program_of, reaching
 
 TYPE_CHECKING = False
@@ -59,73 +60,62 @@ def run(args: argparse.Namespace) -> int:
         The program's exit status; 128 and the signal's number if one ended it.
 
     Raises:
-        UsageError: No program was named, a file will not be writable, or PYTHONPATH cannot hold our folder.
+        UsageError: No program was named, a file will not be writable or is named twice, or PYTHONPATH cannot hold our
+            folder.
     """
+    words = program_of(args.program, "trace")
+    _check_files(args.json, args.html)
+    with Child() as child:
+        return _run(words, args, child)
+
+
+def _run(words: list[str], args: argparse.Namespace, child: Child) -> int:
     import tempfile
 
-    words = program_of(args.program, "trace")
-    for path in filter(None, (args.json, args.html)):
-        _check(path)
     # A process that outlives the program may still write there.
     with tempfile.TemporaryDirectory(prefix="vplug-trace-", ignore_cleanup_errors=True) as folder:
-        environment = {**reaching(os.environ), "VPLUG_TRACE": folder}
-        status, seconds = _wait_for(words, environment)
+        status, seconds = child.run(words, {**reaching(os.environ), "VPLUG_TRACE": folder})
         if status in {NOT_FOUND, NOT_EXECUTABLE} and not os.listdir(folder):
             return status
         from vplug_rs.tracing import timeline
 
         processes = timeline.read(folder)
-    written = True
+    failed = _show(text_of(processes))
+    # the files are wanted even if nobody reads the table: `2>&1 | head`
+    if args.json:
+        body = {"program": words, **timeline.as_dict(processes, status, seconds)}
+        failed = _write(args.json, report.json_text("trace", body)) or failed
+    if args.html:
+        from vplug_rs.tracing.page import page
+
+        failed = _write(args.html, page(words, processes, status, seconds)) or failed
+    return status or failed
+
+
+def _show(text: str) -> int:
+    """Write the table to stderr; what became of that is a status."""
     try:
-        report._write(sys.stderr, text_of(processes))
-    finally:  # the files are wanted even if nobody reads the table: `2>&1 | head`
-        if args.json:
-            body = {"program": words, **timeline.as_dict(processes, status, seconds)}
-            written &= _write(args.json, report.json_text("trace", body))
-        if args.html:
-            from vplug_rs.tracing.page import page
-
-            written &= _write(args.html, page(words, processes, status, seconds))
-    return status if written else status or CANNOT_WRITE
-
-
-def _wait_for(words: list[str], environment: dict[str, str]) -> tuple[int, float]:
-    """Run to the end; interrupts are the program's to answer."""
-    import signal
-    import subprocess
-    import time
-
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None:  # closed by the caller
-            stream.flush()
-    began = time.monotonic()
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        program = subprocess.Popen(  # noqa: S603  # the user's own program
-            words,
-            env=environment,
-            preexec_fn=_restore,  # noqa: PLW1509  # no thread of ours runs
-        )
-        status = program.wait()
-    except (FileNotFoundError, NotADirectoryError):
-        report.message("error", f"`{words[0]}`: program not found")
-        status = NOT_FOUND
+        report._write(sys.stderr, text)
     except OSError as error:
-        report.message("error", f"`{words[0]}` cannot be executed: {error.strerror}")
-        status = NOT_EXECUTABLE
-    finally:
-        signal.signal(signal.SIGINT, before)
-    return (status if status >= 0 else 128 - status), time.monotonic() - began
+        drop_output(sys.stderr)  # what cannot be written there cannot be said there either
+        return BROKEN_PIPE if isinstance(error, BrokenPipeError) else CANNOT_WRITE
+    return 0
 
 
-def _restore() -> None:
-    import signal
+def _check_files(*paths: str | None) -> None:
+    """Find out before the program runs whether the files can be written, each of them."""
+    from vplug_rs.errors import UsageError
 
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    named = [path for path in paths if path]
+    for path in named:
+        _check(path)
+    regular = [os.path.realpath(path) for path in named if os.path.isfile(path) or not os.path.exists(path)]
+    if len(set(regular)) < len(regular):
+        raise UsageError("--json and --html name the same file", hint="the page would take the place of the timeline")
 
 
 def _check(path: str) -> None:
-    """Find out before the program runs whether a file can be written; it stays as it is."""
+    """Find out whether a file can be written; it stays as it is."""
     import stat
 
     from vplug_rs.errors import UsageError
@@ -147,8 +137,8 @@ def _check(path: str) -> None:
         raise UsageError(f"`{path}` cannot be written: {error.strerror}") from error
 
 
-def _write(path: str, text: str) -> bool:
-    """Write a file, or say why it cannot be; what is left of one is taken away."""
+def _write(path: str, text: str) -> int:
+    """Write a file, or say why it cannot be and give a status; what is left of one is taken away."""
     data = (text + "\n").encode("utf-8", "backslashreplace")  # arguments may be any bytes
     opened = False
     try:
@@ -159,8 +149,8 @@ def _write(path: str, text: str) -> bool:
         report.message("error", f"`{path}` cannot be written: {error.strerror}")
         if opened and os.path.isfile(path):
             os.unlink(os.path.realpath(path))
-        return False
-    return True
+        return CANNOT_WRITE
+    return 0
 
 
 def text_of(processes: list[Process]) -> str:
