@@ -67,6 +67,13 @@ def test_the_table_goes_to_stderr(lab: CommandLab, host: Path) -> None:
     assert "raised ModuleNotFoundError" in done.stderr
 
 
+def test_a_long_name_does_not_hide_the_failure(lab: CommandLab, host: Path) -> None:
+    name = "a-name-of-a-plugin-that-is-much-longer-than-the-column"
+    (host / "bad-1.0.dist-info" / "entry_points.txt").write_text(f"[demo.plugins]\n{name} = bad_mod:run\n")
+    done = traced(lab, host, status="0")
+    assert re.search(r"import +demo\.plugins: a-name-of-a-plugin-\S*… raised ModuleNotFoundError ", done.stderr)
+
+
 class Page(HTMLParser):
     """What a page refers to, and whether its elements close."""
 

@@ -188,8 +188,8 @@ def text_of(processes: list[Process]) -> str:
 
 
 def _call(process: Process, event: Event) -> tuple[str, ...]:
-    what = event.what + (f" raised {event.error}" if event.error else "")
-    return (f"{event.seconds * 1e3:.2f}", event.kind, _cut(what), _cut(event.caller, end=True), str(process.pid))
+    what = _cut(event.what) + (f" raised {event.error}" if event.error else "")
+    return (f"{event.seconds * 1e3:.2f}", event.kind, what, _cut(event.caller, end=True), str(process.pid))
 
 
 def _cut(text: str, *, end: bool = False) -> str:
