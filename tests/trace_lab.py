@@ -62,6 +62,12 @@ def timeline_of(lab: CommandLab, site: Path, code: str, *words: str, status: int
 
 
 def events_of(lab: CommandLab, site: Path, code: str, *words: str, status: int = 0) -> list[list[str]]:
-    """Trace a program given as text: for each process, what was recorded."""
+    """Trace a program given as text: for each process, what was recorded but the import of `importlib.metadata`."""
     found = timeline_of(lab, site, code, *words, status=status)
-    return [[event["what"].removeprefix("importlib.metadata.") for event in process["events"]] for process in found]
+    return [calls_of(process) for process in found]
+
+
+def calls_of(process: dict[str, Any]) -> list[str]:
+    """What a process was recorded to do, but for imports of metadata modules."""
+    told = [event["what"].removeprefix("importlib.metadata.") for event in process["events"]]
+    return [what for what in told if not what.startswith("import ")]

@@ -188,7 +188,7 @@ def text_of(processes: list[Process]) -> str:
 
 
 def _call(process: Process, event: Event) -> tuple[str, ...]:
-    what = _cut(event.what) + (f" raised {event.error}" if event.error else "")
+    what = _cut(event.told) + (f" raised {event.error}" if event.error else "")
     return (f"{event.seconds * 1e3:.2f}", event.kind, what, _cut(event.caller, end=True), str(process.pid))
 
 

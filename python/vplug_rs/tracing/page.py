@@ -162,7 +162,7 @@ def _lane(process: Process, drawn: list[tuple[Event, int]], top: float, x: Calla
 def _told(event: Event, hidden: int) -> str:
     failed = f" raised {event.error}" if event.error else ""
     more = f"\nand {hidden} shorter ones here" if hidden else ""
-    return f"{NAMES[event.kind]}, {event.seconds * 1e3:.2f} ms{failed}\n{event.what}\n{event.caller}{more}"
+    return f"{NAMES[event.kind]}, {event.seconds * 1e3:.2f} ms{failed}\n{event.told}\n{event.caller}{more}"
 
 
 def _short(process: Process) -> str:
@@ -204,7 +204,7 @@ def _events(events: list[tuple[Process, Event]]) -> str:
     longest = sorted(events, key=lambda pair: -pair[1].seconds)[:MOST_ROWS]
     rows = [
         f'<tr><td class="number">{event.seconds * 1e3:.2f}</td><td>{NAMES[event.kind]}</td>'
-        f"<td><code>{escape(event.what)}</code>{f'<br>raised {escape(event.error)}' if event.error else ''}</td>"
+        f"<td><code>{escape(event.told)}</code>{f'<br>raised {escape(event.error)}' if event.error else ''}</td>"
         f'<td><code>{escape(event.caller)}</code></td><td class="number">{process.pid}</td></tr>'
         for process, event in longest
     ]

@@ -14,7 +14,7 @@ METADATA, IMPORT, CALL = "metadata", "import", "call"
 
 
 class Event:
-    """One call.
+    """One call, or reads that followed each other from one line.
 
     Attributes:
         kind: "metadata", "import" or "call" (of a plugin).
@@ -23,24 +23,44 @@ class Event:
         what: The function with its arguments, or the entry point.
         caller: File, line and function that asked.
         error: Name of the exception that it raised, or None.
+        fresh: How many modules were imported since the event before.
+        seconds: How long it took: less than from start to end, if the caller did other things in between.
+        count: How many reads they are.
     """
 
-    __slots__ = ("caller", "end", "error", "kind", "start", "thread", "what")
+    __slots__ = ("caller", "count", "end", "error", "fresh", "kind", "seconds", "start", "thread", "what")
 
     def __init__(  # noqa: PLR0913, PLR0917  # as the recorder writes them
-        self, kind: str, start: float, end: float, thread: int, what: str, caller: str, error: str | None
+        self,
+        kind: str,
+        start: float,
+        end: float,
+        thread: int,
+        what: str,
+        caller: str,
+        error: str | None,
+        fresh: int = 0,
+        seconds: float | None = None,
+        count: int = 1,
     ) -> None:
         self.kind, self.start, self.end, self.thread = kind, start, end, thread
         self.what, self.caller, self.error = what, caller, error
+        self.fresh, self.count = fresh, count
+        self.seconds = end - start if seconds is None else seconds
 
     @property
-    def seconds(self) -> float:
-        """How long it took."""
-        return self.end - self.start
+    def is_whole(self) -> bool:
+        """Whether it was under way from start to end."""
+        return self.seconds >= self.end - self.start
+
+    @property
+    def told(self) -> str:
+        """What it is, with the number of reads."""
+        return self.what if self.count == 1 else f"{self.count} x {self.what}"
 
 
 class Process:
-    """One Python process.
+    """One Python process, or one image of it: `exec` begins another.
 
     Attributes:
         pid, parent: Numbers of the process and of the one that made it.
@@ -48,16 +68,19 @@ class Process:
         words: The command line.
         python: The interpreter's version.
         start, end: Seconds since the epoch; the end is that of the last event if the process did not say.
+        traced: Seconds since the epoch: when it began to write.
+        said_end: Whether it said that it ended.
         events: In the order of their beginning.
     """
 
-    __slots__ = ("end", "events", "how", "parent", "pid", "python", "start", "words")
+    __slots__ = ("end", "events", "how", "parent", "pid", "python", "said_end", "start", "traced", "words")
 
     def __init__(  # noqa: PLR0913, PLR0917  # as the recorder writes them
-        self, start: float, how: str, pid: int, parent: int, words: list[str], python: str
+        self, start: float, how: str, pid: int, parent: int, words: list[str], python: str, traced: float | None = None
     ) -> None:
         self.start, self.how, self.pid, self.parent, self.words, self.python = start, how, pid, parent, words, python
-        self.end = start
+        self.traced = start if traced is None else traced
+        self.end, self.said_end = self.traced, False
         self.events: list[Event] = []
 
     @property
@@ -67,17 +90,29 @@ class Process:
 
     def busy(self, *kinds: str) -> float:
         """Seconds in which at least one event of these kinds (all, if none are named) was under way."""
-        spans = sorted((event.start, event.end) for event in self.events if not kinds or event.kind in kinds)
-        total, reached = 0.0, 0.0
-        for start, end in spans:
-            total += max(0.0, end - max(start, reached))
-            reached = max(reached, end)
-        return total
+        return busy(event for event in self.events if not kinds or event.kind in kinds)
 
     @property
     def share(self) -> float:
         """The part of the start-up that went into discovery and plugins, from 0 to 1."""
         return self.busy() / self.startup if self.startup > 0 else 0.0
+
+
+def busy(events: Iterable[Event]) -> float:
+    """Seconds in which at least one of the events was under way.
+
+    Reads with other work between them count with their seconds, unless they lie in an event that counts as a whole.
+    """
+    chosen = sorted(events, key=lambda event: (event.start, -event.end))
+    total, reached, whole = 0.0, 0.0, 0.0
+    for event in chosen:
+        if event.is_whole:
+            total += max(0.0, event.end - max(event.start, whole))
+            whole = max(whole, event.end)
+        elif event.end > whole:
+            total += event.seconds
+        reached = max(reached, event.end)
+    return min(total, reached - chosen[0].start) if chosen else 0.0
 
 
 def read(folder: str) -> list[Process]:
@@ -94,6 +129,7 @@ def read(folder: str) -> list[Process]:
 
 def _process(lines: Iterable[str]) -> Process | None:
     process = None
+    events: dict[tuple[object, ...], Event] = {}
     for line in lines:
         try:
             kind, *rest = ast.literal_eval(line)
@@ -104,12 +140,15 @@ def _process(lines: Iterable[str]) -> Process | None:
         elif process is None:
             continue
         elif kind == "end":
-            process.end = max(process.end, rest[0])
+            process.end, process.said_end = max(process.end, rest[0]), True
         else:
             event = Event(kind, *rest)
-            process.events.append(event)
+            # a run of reads is written again when it has become longer
+            key = (event.thread, event.start, event.caller, event.what.partition("(")[0], event.kind, event.error)
+            events[key] = event
             process.end = max(process.end, event.end)
     if process is not None:
+        process.events = list(events.values())
         process.events.sort(key=lambda event: (event.start, -event.end))
     return process
 
@@ -138,6 +177,8 @@ def as_dict(processes: list[Process], status: int, seconds: float) -> dict[str, 
                         "kind": event.kind,
                         "start": event.start - zero,
                         "end": event.end - zero,
+                        "seconds": event.seconds,
+                        "count": event.count,
                         "thread": event.thread,
                         "what": event.what,
                         "caller": event.caller,
