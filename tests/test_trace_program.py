@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cli_lab import CommandLab, lab
-from trace_lab import host
+from trace_lab import host, timeline_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -163,3 +163,34 @@ def test_an_interrupt_is_the_programs_to_answer(lab: CommandLab, host: Path) -> 
         _, errors = command.communicate(timeout=30)
     assert command.returncode == 4
     assert errors.startswith("PROCESS")
+
+
+def test_exec_begins_anew(lab: CommandLab, host: Path) -> None:
+    code = """
+import importlib.metadata as m, os, sys, time
+m.version('good')
+if sys.argv[1:]:
+    while time.process_time() < 1:
+        pass
+    os.execv(sys.executable, [sys.executable, '-P', '-c', sys.argv[1]])
+"""
+    first, second = timeline_of(lab, host, code, code)
+    assert first["pid"] == second["pid"]
+    assert first["end"] <= second["start"]
+    assert second["start"] > 0.7  # not where the CPU time of both would have it
+    assert second["startup_seconds"] < 0.5
+
+
+def test_a_forked_process_that_becomes_another_program_does_not_begin_before_its_fork(
+    lab: CommandLab, host: Path
+) -> None:
+    code = """
+import importlib.metadata as m, os, sys
+if not os.fork():
+    m.version('good')
+    os.execv(sys.executable, [sys.executable, '-P', '-c', "import importlib.metadata as m; m.version('bad')"])
+os.wait()
+"""
+    _, forked, second = timeline_of(lab, host, code)
+    assert (forked["how"], second["how"], forked["pid"]) == ("forked", "started", second["pid"])
+    assert forked["start"] < forked["end"] <= second["start"] < second["end"]

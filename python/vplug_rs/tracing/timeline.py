@@ -124,7 +124,21 @@ def read(folder: str) -> list[Process]:
                 process = _process(stream)
             if process is not None:
                 processes.append(process)
+    _tell_images_apart(processes)
     return sorted(processes, key=lambda process: process.start)
+
+
+def _tell_images_apart(processes: list[Process]) -> None:
+    """An `exec` keeps the number and the CPU time: where the same number comes again, the one before ended there."""
+    known: dict[int, Process] = {}
+    for process in sorted(processes, key=lambda process: process.traced):
+        before = known.get(process.pid)
+        if before is not None and not before.said_end:
+            if before.how == "started":  # an interpreter needs about as long each time
+                process.start = max(process.start, process.traced - (before.traced - before.start))
+            process.start = max(process.start, before.end)
+            before.end = process.start
+        known[process.pid] = process
 
 
 def _process(lines: Iterable[str]) -> Process | None:
