@@ -27,12 +27,17 @@ when the program has ended, the program's own output stays where it was.
 """
 
 EPILOG = """\
+START-UP lasts until the last metadata call or plugin before the first quiet
+time: more than a second without any, more than half of what had passed, and few
+imports. METADATA, PLUGINS and SHARE are those of the start-up, LATER is both
+after it. All times are in ms.
+
 The exit status is the program's own; 127 means that it was not found, 126 that
-it cannot be executed. start-up lasts until the last metadata call or plugin.
+it cannot be executed.
 """
 
 SHOWN = 15
-HEADERS = ("PROCESS", "PARENT", "HOW", "MS", "START-UP", "METADATA", "PLUGINS", "SHARE", "COMMAND")
+HEADERS = ("PROCESS", "PARENT", "HOW", "MS", "START-UP", "METADATA", "PLUGINS", "SHARE", "LATER", "COMMAND")
 CALLS = ("MS", "KIND", "WHAT", "ASKED BY", "PROCESS")
 _MOST_WIDTH = 60
 
@@ -161,7 +166,7 @@ def text_of(processes: list[Process]) -> str:
     """
     if not processes:
         return "no Python process was reached: see `vplug trace --help`"
-    from vplug_rs.tracing.timeline import CALL, IMPORT, METADATA
+    from vplug_rs.tracing.timeline import CALL, IMPORT, METADATA, busy
 
     rows = [
         (
@@ -173,12 +178,13 @@ def text_of(processes: list[Process]) -> str:
             f"{process.busy(METADATA) * 1e3:.1f}",
             f"{process.busy(IMPORT, CALL) * 1e3:.1f}",
             f"{process.share:.0%}",
+            f"{busy(process.later) * 1e3:.1f}",
             _cut(" ".join(process.words)),
         )
         for process in processes
     ]
     events = [(process, event) for process in processes for event in process.events]
-    text = report.table(HEADERS, rows, right=(0, 1, 3, 4, 5, 6, 7))
+    text = report.table(HEADERS, rows, right=(0, 1, 3, 4, 5, 6, 7, 8))
     if not events:
         return f"{text}\n\nnothing asked for metadata, and no plugin was loaded"
     events.sort(key=lambda pair: -pair[1].seconds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from html import escape
 
-from vplug_rs.tracing.timeline import CALL, IMPORT, METADATA
+from vplug_rs.tracing.timeline import CALL, IMPORT, METADATA, busy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,23 +74,25 @@ def page(words: list[str], processes: list[Process], status: int, seconds: float
 def _lead(processes: list[Process]) -> str:
     if not any(process.events for process in processes):
         return "<p>Nothing asked for metadata, and no plugin was loaded.</p>"
-    most = max(processes, key=lambda process: process.busy())
+    most = max(processes, key=lambda process: busy(process.events))
+    later = f", and {busy(most.later) * 1e3:.0f} ms later" if most.later else ""
     return (
         f"<p>Most in process {most.pid}: discovery and plugins took {most.busy() * 1e3:.0f} ms, "
-        f"{most.share:.0%} of its first {most.startup * 1e3:.0f} ms.</p>"
+        f"{most.share:.0%} of its first {most.startup * 1e3:.0f} ms{later}.</p>"
     )
 
 
 def _key() -> str:
     marks = "".join(f'<span style="background:{COLOURS[kind]}"></span>{NAMES[kind]}' for kind in NAMES)
-    return f'<p class="key"><span style="background:var(--run)"></span>process runs{marks}</p>'
+    pale = f'<span style="background:{COLOURS[METADATA]};opacity:.5"></span>with other work in between'
+    return f'<p class="key"><span style="background:var(--run)"></span>process runs{marks}{pale}</p>'
 
 
 def _chart(processes: list[Process]) -> str:
-    """Lanes of processes over the time until the last event; what runs on is cut."""
+    """Lanes of processes over the time until the last start-up has ended; what comes later is told below."""
     shown = processes[:MOST_LANES]
     zero = min(process.start for process in shown)
-    last = max((event.end for process in shown for event in process.events), default=0.0)
+    last = max((process.start + process.startup for process in shown if process.early), default=0.0)
     last = last or max(process.end for process in shown)
     span = max((last - zero) * 1.04, 1e-4)
     height = AXIS + LANE * len(shown) + 6
@@ -107,14 +109,20 @@ def _chart(processes: list[Process]) -> str:
         label = f"{number * step * 1e3:g} ms"
         parts.append(f'<text class="faint" x="{x:.1f}" y="{AXIS - 12}" text-anchor="middle">{label}</text>')
     most = min(MOST_DRAWN, MOST_DRAWN_IN_ALL // len(shown))
-    left_out = []
+    left_out, beyond = [], []
     for number, process in enumerate(shown):
-        drawn = _drawn(process.events, at, most)
+        events = [event for event in process.events if event.start <= last]
+        drawn = _drawn(events, at, most)
         parts += _lane(process, drawn, AXIS + number * LANE, at)
-        if len(drawn) < len(process.events):
-            missing = len(process.events) - len(drawn)
-            left_out.append(f"{missing} of {len(process.events)} calls of process {process.pid}")
+        if len(drawn) < len(events):
+            left_out.append(f"{len(events) - len(drawn)} of {len(events)} calls of process {process.pid}")
+        if len(events) < len(process.events):
+            after = process.events[len(events) :]
+            told = f"{len(after)} of {len(process.events)} calls of process {process.pid}"
+            beyond.append(f"{told} ({busy(after) * 1e3:.1f} ms)")
     parts.append("</svg>")
+    if beyond:
+        parts.append(f"<p>Not drawn, for they come after the start-up: {', '.join(beyond)}.</p>")
     if left_out:
         parts.append(f"<p>Not drawn, for want of pixels: {', '.join(left_out)}. --json has all.</p>")
     if len(processes) > len(shown):
@@ -152,9 +160,10 @@ def _lane(process: Process, drawn: list[tuple[Event, int]], top: float, x: Calla
     for event, hidden in drawn:
         start, end = x(event.start), x(event.end)
         size = BAR if event.kind == METADATA else BAR - 6
+        pale = "" if event.is_whole else ' opacity=".5"'
         parts.append(
             f'<rect x="{start:.2f}" y="{middle - size / 2}" width="{max(end - start, 1.2):.2f}" height="{size}" '
-            f'fill="{COLOURS[event.kind]}" rx="2"><title>{escape(_told(event, hidden))}</title></rect>'
+            f'fill="{COLOURS[event.kind]}"{pale} rx="2"><title>{escape(_told(event, hidden))}</title></rect>'
         )
     return parts
 
@@ -187,15 +196,19 @@ def _processes(processes: list[Process]) -> str:
         f'<td class="number">{process.startup * 1e3:.0f}</td>'
         f'<td class="number">{process.busy(METADATA) * 1e3:.1f}</td>'
         f'<td class="number">{process.busy(IMPORT, CALL) * 1e3:.1f}</td>'
-        f'<td class="number">{process.share:.0%}</td><td><code>{escape(" ".join(process.words))}</code></td></tr>'
+        f'<td class="number">{process.share:.0%}</td><td class="number">{busy(process.later) * 1e3:.1f}</td>'
+        f"<td><code>{escape(' '.join(process.words))}</code></td></tr>"
         for process in processes[:MOST_ROWS]
     ]
     head = (
         '<tr><th class="number">process</th><th class="number">parent</th><th>how</th><th class="number">ms</th>'
         '<th class="number">start-up ms</th><th class="number">metadata ms</th><th class="number">plugins ms</th>'
-        '<th class="number">share</th><th>command</th></tr>'
+        '<th class="number">share</th><th class="number">later ms</th><th>command</th></tr>'
     )
-    told = "<p>Start-up lasts until the last metadata call or plugin; the share is that of both in it.</p>"
+    told = (
+        "<p>Start-up lasts until the last metadata call or plugin before the first quiet time; metadata, plugins and "
+        "share are those of the start-up, later is both after it.</p>"
+    )
     more = f": {len(processes)}, the first {MOST_ROWS}" if len(processes) > MOST_ROWS else ""
     return f'<h2>Processes{more}</h2>{told}<div class="wide"><table>{head}{"".join(rows)}</table></div>'
 

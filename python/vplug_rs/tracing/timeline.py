@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 METADATA, IMPORT, CALL = "metadata", "import", "call"
+_QUIET = 1.0  # seconds without an event that can end a start-up
+_WAITING = 10.0  # the same before the first event: most programs have other work to do first
+_IMPORTS = 50  # modules a second: a process that imports so many is not quiet, whatever it waits for
 
 
 class Event:
@@ -84,13 +87,33 @@ class Process:
         self.events: list[Event] = []
 
     @property
+    def early(self) -> list[Event]:
+        """The events of the start-up: those before the first quiet time."""
+        return self.events[: self._first_later()]
+
+    @property
+    def later(self) -> list[Event]:
+        """The events after the start-up."""
+        return self.events[self._first_later() :]
+
+    def _first_later(self) -> int:
+        reached, most = self.start, _WAITING
+        for number, event in enumerate(self.events):
+            gap = event.start - reached
+            if gap > most and event.fresh < gap * _IMPORTS:
+                return number
+            reached = max(reached, event.end)
+            most = max(_QUIET, (reached - self.start) / 2)
+        return len(self.events)
+
+    @property
     def startup(self) -> float:
-        """Seconds until the last event ended: what discovery and plugins can have to do with."""
-        return max((event.end for event in self.events), default=self.start) - self.start
+        """Seconds until the last event before the first quiet time: what discovery and plugins can have to do with."""
+        return max((event.end for event in self.early), default=self.start) - self.start
 
     def busy(self, *kinds: str) -> float:
-        """Seconds in which at least one event of these kinds (all, if none are named) was under way."""
-        return busy(event for event in self.events if not kinds or event.kind in kinds)
+        """Seconds of the start-up in which at least one event of these kinds (all, if none are named) was under way."""
+        return busy(event for event in self.early if not kinds or event.kind in kinds)
 
     @property
     def share(self) -> float:
@@ -186,6 +209,8 @@ def as_dict(processes: list[Process], status: int, seconds: float) -> dict[str, 
                 "metadata_seconds": process.busy(METADATA),
                 "plugin_seconds": process.busy(IMPORT, CALL),
                 "share": process.share,
+                "later_seconds": busy(process.later),
+                "later_events": len(process.later),
                 "events": [
                     {
                         "kind": event.kind,
