@@ -320,3 +320,21 @@ def test_a_worker_pool_loads_once_in_each_worker(bed: Bed, method: str) -> None:
         say(found == [["p"]] * 8, {{open(file).read() for file in glob.glob("run-*")}} == {{"x"}})
     """)
     assert said == [True, True]
+
+
+def test_neither_the_report_nor_a_warning_steers_the_terminal(bed: Bed) -> None:  # noqa: F811
+    points = f"[{GROUP}]\nred\x1b[31m = acme_mod:run\nright\u202eleft = acme_mod:run\n"
+    bed.plugin("acme", "raise ValueError('\\x1b[2J\\x1b]0;title\\x07')\n", entry_points_txt=points)
+    done = bed.process("""
+        warnings.showwarning = lambda message, *rest: print(message, file=sys.stderr)
+        loader = PluginLoader(G, policy=Policy(deny=["none\\x07"]))
+        loader.load()
+        print(loader.report())
+        say([row["name"] for row in loader.report().data["plugins"]])
+    """)
+    report, names = done.stdout.rsplit("\n", 2)[:2]
+    for text in (report, done.stderr):
+        assert not set("\x1b\x07\u202e") & set(text)
+        for shown in ("red\\x1b[31m", "right\\u202eleft", "\\x1b[2J\\x1b]0;title\\x07", "`!none\\x07`"):
+            assert shown in text
+    assert names == '[["red\\u001b[31m", "right\\u202eleft"]]'

@@ -50,11 +50,20 @@ def message(kind: str, text: str, hint: str | None = None) -> None:
     _write(sys.stderr, lines)
 
 
+def visible(text: str) -> str:
+    """Text that steers no terminal: control characters, and those that change its direction, as backslash escapes.
+
+    Args:
+        text: What somebody else's files may have had a hand in. Its line breaks stay.
+    """
+    return text.translate(_VISIBLE)
+
+
 def _write(stream: TextIO | None, text: str) -> None:
     if stream is None or not text:  # stdout is None when the caller closed it (`>&-`)
         return
     encoding = stream.encoding or "utf-8"
-    stream.write(text.translate(_VISIBLE).encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    stream.write(visible(text).encode(encoding, "backslashreplace").decode(encoding) + "\n")
 
 
 def json_text(kind: str, body: dict[str, object]) -> str:

@@ -62,7 +62,7 @@ class Report:
         )
         for entry, origin, near, _ in self._judgement.unmatched:
             lines.append(f"`{entry}` in {origin} names nothing" + (f"; did you mean `{near}`?" if near else ""))
-        return "\n".join(lines)
+        return report.visible("\n".join(lines))
 
 
 def _state(plugin: Plugin) -> str:
