@@ -77,12 +77,11 @@ def test_it_shows_what_the_report_says(tmp_path: Path) -> None:
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: acme-{name}\nVersion: {version}\n", "utf-8")
         (info / "entry_points.txt").write_text(f"[myapp.plugins]\n{name} = acme_{name}:register\n", "utf-8")
         (tmp_path / f"acme_{name}.py").write_text(source, "utf-8")
+    (tmp_path / "myapp.py").write_text(PROGRAMS[0], "utf-8")
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", PROGRAMS[0]],
+        [sys.executable, tmp_path / "myapp.py"],
         cwd=tmp_path,
-        env=clean_environment(
-            PYTHONPATH=f"{tmp_path}{os.pathsep}{import_root(tmp_path / 'root')}", MYAPP_PLUGINS=shown[1]
-        ),
+        env=clean_environment(PYTHONPATH=str(import_root(tmp_path / "root")), MYAPP_PLUGINS=shown[1]),
         capture_output=True,
         text=True,
         timeout=60,
@@ -92,7 +91,7 @@ def test_it_shows_what_the_report_says(tmp_path: Path) -> None:
     def masked(text: str) -> list[list[str]]:
         return [re.sub(r"\b\d+\.\d  ", "MS  ", line).split() for line in text.splitlines()]
 
-    assert masked(done.stdout) == masked(shown[2])
+    assert masked(done.stderr.replace(str(tmp_path), "/srv/app") + done.stdout) == masked(shown[2])
 
 
 def test_its_make_targets_exist() -> None:
