@@ -82,9 +82,9 @@ class CommandLab:
         assert "Traceback" not in done.stderr, done.stderr
         return done
 
-    def json(self, path: Path | list[Path], *words: str, status: int = 0) -> Any:
+    def json(self, path: Path | list[Path], *words: str, status: int = 0, **more: str) -> Any:
         """Run `vplug WORDS --json` and give the object."""
-        done = self.run(path, *words, "--json")
+        done = self.run(path, *words, "--json", **more)  # type: ignore[arg-type]  # all of them for the environment
         assert done.returncode == status, done.stdout + done.stderr
         document = json.loads(done.stdout)
         assert document["schema"] == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -54,33 +55,6 @@ def test_timings_as_json_are_the_loaders_report(lab: CommandLab, host: Path) -> 
     assert "decimal" in rows["works"]["modules"]
     assert rows["works"]["import_seconds"] > 0
     assert rows["broken"]["failure"]["phase"] == "import"
-
-
-def test_a_plugin_that_ends_the_process_is_found_and_the_others_are_timed(lab: CommandLab, host: Path) -> None:
-    lab.plugin(host, "exits", module=False)
-    (host / "exits_mod.py").write_text("import os\nos._exit(3)\n", encoding="utf-8")
-    lab.plugin(host, "dies", module=False)
-    (host / "dies_mod.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n", encoding="utf-8")
-    done = lab.run(host, "list", "demo.plugins", "--timings", "--json")
-    assert done.returncode == 1
-    rows = {row["name"]: row for row in json.loads(done.stdout)["plugins"]}
-    assert {name: row["state"] for name, row in rows.items()} == {
-        "broken": "failed",
-        "dies": "crashed",
-        "exits": "crashed",
-        "kept": "loaded",
-        "works": "loaded",
-    }
-    assert rows["exits"]["failure"]["exception"].endswith("ended by itself, with status 3")
-    assert rows["dies"]["failure"]["exception"].endswith("by SIGKILL")
-
-
-def test_a_plugin_that_hangs_is_ended(lab: CommandLab, host: Path) -> None:
-    lab.plugin(host, "hangs", module=False)
-    (host / "hangs_mod.py").write_text("import time\ntime.sleep(600)\n", encoding="utf-8")
-    done = lab.run(host, "why", "hangs", "--load", "--seconds", "1.5")
-    assert done.returncode == 1
-    assert "took more than 1.5 s" in done.stderr
 
 
 def test_why_judges_by_a_policy_file_and_imports_nothing(lab: CommandLab) -> None:
@@ -168,3 +142,95 @@ def test_timings_number_the_plugins_as_they_are_loaded(lab: CommandLab, host: Pa
     assert rows == [["2", "broken"], ["-", "kept"], ["1", "works"]]
     orders = {row["name"]: row["order"] for row in json.loads(lab.run(host, *words, "--json").stdout)["plugins"]}
     assert orders == {"broken": 2, "kept": None, "works": 1}
+
+
+def archived(lab: CommandLab, header: str, source: str = "def run(): pass\n") -> Path:
+    """Install the plugin `zipped` in an archive."""
+    path = lab.root / "acme.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("zipped_mod.py", source)
+        archive.writestr("Acme_Zip-1.0.dist-info/METADATA", f"Metadata-Version: 2.1\n{header}")
+        archive.writestr("Acme_Zip-1.0.dist-info/entry_points.txt", "[demo.plugins]\nzipped = zipped_mod:run\n")
+    return path
+
+
+@pytest.mark.parametrize("header", ["Name: Acme.Zip\nVersion: 1.0\n", ""], ids=["named", "nameless"])
+def test_why_judges_and_loads_plugins_in_archives(lab: CommandLab, header: str) -> None:
+    path = [archived(lab, header), lab.site()]
+    lab.plugin(path[1], "other", "[demo.plugins]\nzipped = other_mod:run\n")
+    refused = lab.run(path, "why", "zipped", "--env", "DEMO", DEMO="none")
+    assert refused.stdout.count("`zipped` in group `demo.plugins` may not load\n") == 2
+    words = ("why", "zipped", "--policy", str(lab.root / "vplug.toml"), "--load")
+    (lab.root / "vplug.toml").write_text("collision = 'first'\n", encoding="utf-8")
+    rows = lab.json(path, *words, status=1)["loading"]
+    assert [(row["value"], row["state"], row["tried"]) for row in rows] == [
+        ("zipped_mod:run", "loaded", True),
+        ("other_mod:run", "filtered", False),
+    ]
+
+
+def test_why_tells_of_a_failure_in_an_archive(lab: CommandLab) -> None:
+    done = lab.run(archived(lab, "Name: acme-zip\nVersion: 1.0\n", "import zzz_missing\n"), "why", "zipped", "--load")
+    assert done.returncode == 1
+    assert "`zipped` in group `demo.plugins` fails at import" in done.stdout
+
+
+def test_why_says_that_a_plugin_has_hidden_itself(lab: CommandLab) -> None:
+    site = lab.site()
+    lab.plugin(site, "hides", module=False)
+    (site / "hides_mod.py").write_text(f"import sys\nsys.path.remove({str(site)!r})\ndef run(): pass\n", "utf-8")
+    done = lab.run(site, "why", "hides", "--load")
+    assert done.returncode == 1
+    assert "`hides` in group `demo.plugins` is not there after loading\n" in done.stdout
+    (row,) = lab.json(site, "why", "hides", "--load", status=1)["loading"]
+    assert (row["state"], row["tried"], row["error"]) == ("absent", False, "the loader does not find this entry point")
+
+
+def test_why_says_which_of_two_plugins_of_one_name_was_not_tried(lab: CommandLab) -> None:
+    site, policy = lab.site(), lab.root / "vplug.toml"
+    for name in ("one", "two"):
+        lab.plugin(site, name, f"[demo.plugins]\nsame = {name}_mod:run\n", module=False)
+        (site / f"{name}_mod.py").write_text("def run(): pass\n", encoding="utf-8")
+    policy.write_text('collision = "all"\n', encoding="utf-8")
+    done = lab.run(site, "why", "same", "--load", "--policy", str(policy))
+    assert done.returncode == 1, "it is ambiguous"
+    assert "`same` in group `demo.plugins` loads in " in done.stdout
+    assert "may load, but was not tried: another plugin of that name comes first" in done.stdout
+
+
+def test_why_judges_and_loads_each_entry_point_of_a_distribution(lab: CommandLab, host: Path) -> None:
+    points = "[demo.plugins]\nfirst = works_mod:run\nsecond = broken_mod:run\n[demo.other]\nthird = works_mod:run\n"
+    lab.plugin(host, "Acme.Tools", points, module=False)
+    done = lab.run(host, "why", "acme-tools", "--env", "DEMO", DEMO="first,third")
+    assert done.returncode == 1
+    assert [line for line in done.stdout.splitlines() if " load" in line] == [
+        "`first` in group `demo.plugins` may load",
+        "`second` in group `demo.plugins` may not load",
+        "`third` in group `demo.other` may load",
+    ]
+    rows = lab.json(host, "why", "acme-tools", "--env", "DEMO", "--load", status=1, DEMO="first,second")["loading"]
+    assert [(row["name"], row["state"]) for row in rows] == [
+        ("first", "loaded"),
+        ("second", "failed"),
+        ("third", "filtered"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["works", "Acme.Tools", "nothing"])
+def test_a_policy_that_cannot_be_read_is_told_whatever_the_name_is(lab: CommandLab, host: Path, name: str) -> None:
+    lab.plugin(host, "Acme.Tools", b"", module=False)
+    done = lab.run(host, "why", name, "--policy", "/nonexistent")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "/nonexistent: it cannot be read" in done.stderr
+
+
+IDLE = {
+    "why works --seconds 5": "--seconds limits loading, so it wants --load",
+}
+
+
+@pytest.mark.parametrize("line", IDLE)
+def test_no_option_is_ignored(lab: CommandLab, host: Path, line: str) -> None:
+    done = lab.run(host, *line.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert IDLE[line] in done.stderr

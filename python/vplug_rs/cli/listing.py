@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vplug_rs import report
-from vplug_rs.cli import inventory, trial
+from vplug_rs.cli import inventory, timings, trial
 from vplug_rs.cli.parser import declare
 from vplug_rs.errors import UsageError
 
@@ -48,7 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """
     declare(parser, EPILOG)
     parser.usage = (
-        f"vplug list [-h] [--json] [--all] [--timings]\n                  {trial.USAGE}\n                  [GROUP]"
+        "vplug list [-h] [--json] [--all] [--timings]\n"
+        f"                  {trial.USAGE} [--seconds S]\n"
+        "                  [GROUP]"
     )
     parser.add_argument("group", nargs="?", metavar="GROUP", help="only this group")
     parser.add_argument("--all", action="store_true", help="also those that another copy hides")
@@ -86,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
 def _timings(args: argparse.Namespace) -> int:
     if args.group is None:
         raise UsageError("--timings loads plugins, so it wants a group", hint="`vplug list` shows all groups")
-    found = trial.load_group(args.group, args)
+    found = timings.load_group(args.group, args)
     plugins: list[dict[str, Any]] = found["plugins"]
     if args.json:
         report.emit(report.json_text("list", found))

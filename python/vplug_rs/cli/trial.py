@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 SECONDS = 60.0
 MOST_SECONDS = 1e6
 # written out, for releases of Python break the line in different places
-USAGE = "[--policy FILE | --env VARIABLE | --vllm] [--seconds S]"
+USAGE = "[--policy FILE | --env VARIABLE | --vllm]"
+CRASHED = "crashed"
+TIMED_OUT = "timed out"
 _STDERR = 2
 # the asker's path first, for it leads to us
 _START = (
@@ -29,9 +31,37 @@ _START = (
 
 
 class TrialError(VplugError):
-    """The process that tried plugins ended without an answer."""
+    """The process that tried plugins ended without an answer.
+
+    Attributes:
+        state: What a plugin is called that does this alone: "crashed" or "timed out".
+        failure: The record of it, with the keys of the loader's own records.
+        loading: The plugin that the process was loading, or None where that is not known.
+    """
 
     exit_status = 1
+
+    def __init__(self, message: str, state: str, hint: str, end: _End, loading: str | None) -> None:
+        super().__init__(message, hint=hint)
+        self.state = state
+        self.loading = loading
+        self.failure = {
+            "phase": "process",
+            "exception": message,
+            "hint": hint,
+            "traceback": "",
+            "seconds": end.seconds,
+            "process": end.process,
+            "thread": None,
+            "attempts": 1,
+        }
+
+
+class _End:
+    """How a process ended: its status, or None if its time was up."""
+
+    def __init__(self, status: int | None, process: int, seconds: float) -> None:
+        self.status, self.process, self.seconds = status, process, seconds
 
 
 def add_policy(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +75,7 @@ def add_policy(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--env", metavar="VARIABLE", help="judge by the allowlist in this environment variable")
     which.add_argument("--vllm", action="store_true", help="judge by VLLM_PLUGINS, as vLLM reads it")
     parser.add_argument(
-        "--seconds", type=_seconds, default=SECONDS, metavar="S", help="how long loading may take (default 60)"
+        "--seconds", type=_seconds, metavar="S", help=f"how long loading may take (default {SECONDS:g})"
     )
 
 
@@ -91,70 +121,24 @@ def policy(args: argparse.Namespace) -> Policy | None:
     return policy_of(named)
 
 
-def load_group(group: str, args: argparse.Namespace) -> dict[str, Any]:
-    """Load a group; where a plugin takes the process down, each one in a process of its own.
+def unloaded(group: str, args: argparse.Namespace) -> dict[str, Any]:
+    """The loader's report of a group under the policy that the arguments name, nothing being imported.
 
     Args:
         group: The entry point group.
         args: The parsed arguments.
-
-    Returns:
-        As `load`; a plugin that ended its process has the state "crashed" and a failure of the phase "process". Each
-        plugin has its `order`, its place among those that are loaded, or None.
     """
-    try:
-        found = load(group, None, args)
-    except TrialError:
-        found = _one_by_one(group, args)
-    _number(group, found["plugins"], args)
-    return found
-
-
-def _one_by_one(group: str, args: argparse.Namespace) -> dict[str, Any]:
-    found = _unloaded(group, args)
-    for number, plugin in enumerate(found["plugins"]):
-        if plugin["state"] == "filtered":
-            continue
-        try:
-            alone = load(group, plugin["name"], args)["plugins"]
-        except TrialError as error:
-            failure = {"phase": "process", "exception": str(error), "hint": error.hint, "traceback": ""}
-            plugin.update(state="crashed", failure=failure)
-        else:
-            found["plugins"][number] = next((row for row in alone if _same(row, plugin)), plugin)
-    return found
-
-
-def _number(group: str, plugins: list[dict[str, Any]], args: argparse.Namespace) -> None:
-    """Gives each plugin its place in the loading order, by the same judgement as the loader's."""
-    from vplug_rs.policy import Policy
-
-    filtered = {number for number, plugin in enumerate(plugins) if plugin["state"] == "filtered"}
-    # the losers among doubles take part: where they stand may decide where the one that counts is loaded
-    apart = {number: ("", "") for number in filtered if plugins[number]["reason"] != "collision"}
-    candidates = [(plugin["name"], plugin["distribution"] or "") for plugin in plugins]
-    judgement = (policy(args) or Policy()).judge(group, candidates, refused=apart)
-    places = {number: place for place, number in enumerate((n for n in judgement.order if n not in filtered), 1)}
-    for number, plugin in enumerate(plugins):
-        plugin["order"] = places.get(number)
-
-
-def _unloaded(group: str, args: argparse.Namespace) -> dict[str, Any]:
     from vplug_rs.loader import PluginLoader
 
     return {**PluginLoader(group, policy=policy(args)).report().data, "error": None}
 
 
-def _same(one: dict[str, Any], two: dict[str, Any]) -> bool:
-    return all(one[key] == two[key] for key in ("name", "value", "metadata_path"))
-
-
-def load(group: str, name: str | None, args: argparse.Namespace) -> dict[str, Any]:
-    """Load a group, or one plugin of it, in a process of its own; what they print goes to stderr.
+def load(group: str, names: list[str] | None, args: argparse.Namespace) -> dict[str, Any]:
+    """Load a group, or some plugins of it, in a process of its own; what they print goes to stderr.
 
     Args:
         group: The entry point group.
-        name: One plugin, or None for all.
+        names: The plugins, in the order in which they are to be loaded, or None for the group as a host loads it.
         args: The parsed arguments.
 
     Returns:
@@ -164,35 +148,49 @@ def load(group: str, name: str | None, args: argparse.Namespace) -> dict[str, An
         TrialError: the process crashed, ended itself or took too long.
     """
     import json
-    import subprocess
     import tempfile
 
     if not sys.executable:
         raise UsageError("this interpreter does not know its own path, so no other one can be started")
     with tempfile.TemporaryDirectory(prefix="vplug-") as folder:
         out = os.path.join(folder, "answer.json")
-        wish = {"group": group, "name": name, "path": sys.path, "policy": words(args), "out": out}
-        command = [sys.executable, "-c", _START, json.dumps(wish)]
-        try:
-            done = subprocess.run(command, stdout=_STDERR, timeout=args.seconds, check=False)  # noqa: S603  # our own words
-        except subprocess.TimeoutExpired:
-            raise TrialError(
-                f"loading {_what(group, name)} took more than {args.seconds:g} s and was ended",
-                hint="`vplug why NAME --load` tries one plugin at a time; --seconds gives more time",
-            ) from None
+        wish = {"group": group, "names": names, "path": sys.path, "policy": words(args), "out": out}
+        seconds = SECONDS if args.seconds is None else args.seconds
+        # -P: until the path is set, the current folder would stand in front
+        end = _ended([sys.executable, "-P", "-c", _START, json.dumps(wish)], seconds)
         try:
             with open(out, encoding="utf-8") as stream:
                 found: dict[str, Any] = json.load(stream)
         except (OSError, ValueError):
-            raise TrialError(
-                f"the process that loaded {_what(group, name)} ended by itself, {_ending(done.returncode)}",
-                hint="a plugin ends or crashes whatever process loads it: report it to its author",
-            ) from None
-    return found
+            found = {}
+    if "plugins" in found:
+        return found
+    what = f"group `{group}`" if names is None else f"`{'`, `'.join(names)}` of group `{group}`"
+    if end.status is None:
+        text, state = f"loading {what} took more than {seconds:g} s and was ended", TIMED_OUT
+        hint = "`--seconds` gives more time"
+    else:
+        text, state = f"the process that loaded {what} ended by itself, {_ending(end.status)}", CRASHED
+        hint = "a plugin ends or crashes whatever process loads it: report it to its author"
+    raise TrialError(text, state, hint, end, found.get("loading"))
 
 
-def _what(group: str, name: str | None) -> str:
-    return f"group `{group}`" if name is None else f"`{name}` of group `{group}`"
+def _ended(command: list[str], most: float) -> _End:
+    """Runs a command until it ends, or for so many seconds; stdin is the user's, and no plugin's to read."""
+    import subprocess
+    from time import monotonic
+
+    began = monotonic()
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=_STDERR) as child:  # noqa: S603  # our own words
+        try:
+            status: int | None = child.wait(most)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            status = None
+        except BaseException:
+            child.kill()
+            raise
+    return _End(status, child.pid, monotonic() - began)
 
 
 def _ending(status: int) -> str:

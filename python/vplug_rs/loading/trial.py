@@ -1,7 +1,7 @@
 """Loads plugins for somebody who only wants to know, in a process of its own.
 
 In: one JSON object as the first argument (see `Wish`). Out: one JSON object in the file that it names, since plugins
-may print what they like.
+may print what they like. Until the answer is there, the file names the plugin that is being loaded.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
         Attributes:
             group: The entry point group.
-            name: One plugin of it, or None for all.
+            names: Plugins of it, to be loaded one after the other, or None for all as a host loads them.
             path: `sys.path` as the asker sees it.
             policy: ["open"], ["file", path], ["env", variable] or ["vllm"].
             out: The file for the answer.
         """
 
         group: str
-        name: str | None
+        names: list[str] | None
         path: list[str]
         policy: list[str]
         out: str
@@ -48,6 +48,7 @@ def policy_of(words: list[str]) -> Policy:
 def answer(wish: Wish) -> dict[str, Any]:
     """The report of the group after loading, with `error` where the loader refused as a whole."""
     import warnings
+    from contextlib import suppress
 
     from vplug_rs.errors import PluginLoadError, PluginWarning, VplugError
     from vplug_rs.loader import PluginLoader
@@ -57,22 +58,28 @@ def answer(wish: Wish) -> dict[str, Any]:
     error = None
     loader = PluginLoader(wish["group"], policy=policy_of(wish["policy"]), kind="any")
     try:
-        if wish["name"] is None:
+        if wish["names"] is None:
             loader.load()
-        else:
-            loader.get(wish["name"])
+        for name in wish["names"] or ():
+            _write(wish, {"loading": name})
+            with suppress(PluginLoadError):  # the failure is in the report
+                loader.get(name)
     except PluginLoadError:
-        pass  # the failure is in the report
+        pass  # likewise
     except VplugError as refusal:
         error = str(refusal)
     return {**loader.report().data, "error": error}
 
 
+def _write(wish: Wish, found: dict[str, Any]) -> None:
+    text = json.dumps(found)
+    with open(wish["out"], "w", encoding="utf-8") as stream:
+        stream.write(text)
+
+
 def main() -> None:
     """Answers the wish in the first argument."""
     wish: Wish = json.loads(sys.argv[1])
-    text = json.dumps(answer(wish))
-    with open(wish["out"], "w", encoding="utf-8") as stream:
-        stream.write(text)
+    _write(wish, answer(wish))
     sys.stdout.flush()
     os._exit(0)  # threads that a plugin has started must not keep us
