@@ -226,6 +226,11 @@ def test_a_policy_that_cannot_be_read_is_told_whatever_the_name_is(lab: CommandL
 
 IDLE = {
     "why works --seconds 5": "--seconds limits loading, so it wants --load",
+    "list demo.plugins --policy /nonexistent": "a policy is for loading, so it wants --timings",
+    "list demo.plugins --env DEMO": "a policy is for loading, so it wants --timings",
+    "list --vllm": "a policy is for loading, so it wants --timings",
+    "list demo.plugins --seconds 5": "--seconds limits loading, so it wants --timings",
+    "list demo.plugins --timings --all": "what --all shows besides is never loaded",
 }
 
 

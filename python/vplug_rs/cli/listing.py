@@ -31,7 +31,7 @@ named, and shows what each plugin costs and whether it loads at all.
 
 exit status:
   0  done
-  1  --timings: a plugin failed
+  1  --timings: a plugin failed, or the group as a whole
   2  the command line is wrong
   3  the group has no entry point
 """
@@ -48,9 +48,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """
     declare(parser, EPILOG)
     parser.usage = (
-        "vplug list [-h] [--json] [--all] [--timings]\n"
-        f"                  {trial.USAGE} [--seconds S]\n"
-        "                  [GROUP]"
+        "vplug list [-h] [--json] [--all] [GROUP]\n"
+        "       vplug list [-h] [--json] --timings [--seconds S]\n"
+        f"                  {trial.USAGE}\n"
+        "                  GROUP"
     )
     parser.add_argument("group", nargs="?", metavar="GROUP", help="only this group")
     parser.add_argument("--all", action="store_true", help="also those that another copy hides")
@@ -66,9 +67,17 @@ def run(args: argparse.Namespace) -> int:
 
     Returns:
         0; 1 when --timings found a plugin that fails; 3 when a group was given that has no entry point.
+
+    Raises:
+        UsageError: An option that would have no effect.
     """
     if args.timings:
         return _timings(args)
+    if trial.words(args) != ["open"]:
+        hint = "`vplug why NAME` judges by a policy too, and imports nothing"
+        raise UsageError("a policy is for loading, so it wants --timings", hint=hint)
+    if args.seconds is not None:
+        raise UsageError("--seconds limits loading, so it wants --timings")
     site = inventory.load()
     known = site.entries if args.all else site.live
     entries = [entry for entry in known if args.group in (None, entry.group)]
@@ -88,6 +97,8 @@ def run(args: argparse.Namespace) -> int:
 def _timings(args: argparse.Namespace) -> int:
     if args.group is None:
         raise UsageError("--timings loads plugins, so it wants a group", hint="`vplug list` shows all groups")
+    if args.all:
+        raise UsageError("--timings loads plugins, and what --all shows besides is never loaded")
     found = timings.load_group(args.group, args)
     plugins: list[dict[str, Any]] = found["plugins"]
     if args.json:
