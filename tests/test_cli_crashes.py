@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 from cli_lab import CommandLab, lab
 
 __all__ = ["lab"]
+
+PAGE = (Path(__file__).parent.parent / "docs" / "loader.md").read_text(encoding="utf-8")
 
 FINE = "def run(): pass\n"
 EXITS = "import os\nos._exit(3)\n"
@@ -119,6 +122,29 @@ def test_why_shows_a_plugin_that_does_not_outlive_its_process(
     assert (failure["phase"], failure["thread"], failure["attempts"]) == ("process", None, 1)
     assert failure["process"] > 0
     assert failure["seconds"] > 0
+
+
+def documented(head: str) -> set[str]:
+    """Give the keys in the table of docs/loader.md that starts with these words."""
+    table = PAGE.partition(f"| {head} | value |\n")[2].partition("\n\n")[0]
+    return {key for line in table.splitlines()[1:] for key in re.findall(r"`(\w+)`", line.split("|")[1])}
+
+
+def test_the_keys_of_the_report_are_those_on_the_page(lab: CommandLab) -> None:
+    site = site_of(lab, broken="import zzz_missing\n", exits=EXITS, kept=FINE, out=FINE)
+    words = ("--env", "DEMO")
+    found = lab.json(site, "list", "demo.plugins", "--timings", *words, status=1, DEMO="broken,exits,kept,kebt")
+    rows = found["plugins"]
+    assert [row["state"] for row in rows] == ["failed", "crashed", "loaded", "filtered"]
+    assert [set(row) for row in rows] == [documented("key")] * 4
+    assert [set(row["failure"]) for row in rows if row["failure"]] == [documented("key of a failure")] * 2
+    (row,) = lab.json(site, "why", "kept", *words, "--load", DEMO="kept")["loading"]
+    assert set(row) - {"group", "tried", "error"} == documented("key") - {"order"}
+    (unmatched,) = found["unmatched"]
+    beside = {*found, *unmatched} - {"schema", "kind", "error"}
+    assert beside <= set(re.findall(r"`(\w+)`", PAGE.partition("Beside `plugins`")[2].partition("\n\n")[0])) | {
+        "plugins"
+    }
 
 
 def test_a_trial_runs_nothing_of_the_current_folder(lab: CommandLab) -> None:
