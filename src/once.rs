@@ -4,7 +4,7 @@
 //! it. One short lock guards the table; inside it values are only moved and compared, and none is ever dropped. A
 //! success stays; a failure is told to those who waited for that attempt, and the next to enter starts a new one.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -83,7 +83,10 @@ enum Slot<V, F> {
         attempts: u32,
         waiters: usize,
     },
-    Done(Arc<V>),
+    Done {
+        value: Arc<V>,
+        attempts: u32,
+    },
     Failed {
         failure: Option<Arc<F>>,
         attempts: u32,
@@ -93,8 +96,8 @@ enum Slot<V, F> {
 #[derive(Debug)]
 struct Inner<K, V, F> {
     slots: HashMap<K, Slot<V, F>>,
-    /// Which key each waiting thread waits for.
-    waits: HashMap<Thread, K>,
+    /// Which attempts at which keys each thread waits for, the outermost first: a signal handler may wait inside a wait.
+    waits: HashMap<Thread, Vec<(K, u64)>>,
     /// How attempts ended that somebody still waits for, and how many do.
     ended: HashMap<u64, (Outcome<V, F>, usize)>,
     next: u64,
@@ -150,7 +153,10 @@ impl<K: Eq + Hash + Clone, V, F> Shared<K, V, F> {
             return None; // the table was reset meanwhile
         }
         let slot = match &outcome {
-            Outcome::Done(value) => Some(Slot::Done(Arc::clone(value))),
+            Outcome::Done(value) => Some(Slot::Done {
+                value: Arc::clone(value),
+                attempts,
+            }),
             Outcome::Failed(failure) => Some(Slot::Failed {
                 failure: Some(Arc::clone(failure)),
                 attempts,
@@ -177,19 +183,31 @@ impl<K: Eq + Hash + Clone, V, F> Shared<K, V, F> {
 impl<K: Eq + Hash + Clone, V, F> Inner<K, V, F> {
     /// Whether waiting for a key that `owner` runs would wait for `thread` itself; then, who waits for what.
     fn circle(&self, thread: Thread, key: &K, owner: Thread) -> Option<Vec<(Thread, K)>> {
-        let mut chain = vec![(thread, key.clone())];
-        let mut at = owner;
-        // each thread waits for one key at most and no circle was ever let in, so this ends
-        while let Some(wanted) = self.waits.get(&at) {
-            chain.push((at, wanted.clone()));
-            match self.slots.get(wanted) {
-                Some(Slot::Running { owner, .. }) if *owner == thread => return Some(chain),
-                Some(Slot::Running { owner, .. }) => at = *owner,
-                // it has just ended: the one who waits for it is about to wake
-                _ => return None,
+        let (mut chain, mut seen) = (vec![(thread, key.clone())], HashSet::new());
+        self.leads_to(thread, owner, &mut chain, &mut seen).then_some(chain)
+    }
+
+    /// Whether one of the waits of `at` ends at `thread`; the way there is put on the chain.
+    fn leads_to(&self, thread: Thread, at: Thread, chain: &mut Vec<(Thread, K)>, seen: &mut HashSet<Thread>) -> bool {
+        if at == thread {
+            return true;
+        }
+        if !seen.insert(at) {
+            return false;
+        }
+        for (wanted, attempt) in self.waits.get(&at).into_iter().flatten() {
+            // an attempt that has just ended is waited for no longer: its waiters are about to wake
+            if let Some(Slot::Running { owner, serial, .. }) = self.slots.get(wanted)
+                && serial == attempt
+            {
+                chain.push((at, wanted.clone()));
+                if self.leads_to(thread, *owner, chain, seen) {
+                    return true;
+                }
+                chain.pop();
             }
         }
-        None
+        false
     }
 }
 
@@ -200,7 +218,7 @@ impl<K: Eq + Hash + Clone, V, F> Table<K, V, F> {
         let mut inner = self.shared.lock();
         let inner = &mut *inner;
         let attempts = match inner.slots.get_mut(key) {
-            Some(Slot::Done(value)) => return Turn::Done(Arc::clone(value)),
+            Some(Slot::Done { value, .. }) => return Turn::Done(Arc::clone(value)),
             Some(Slot::Running { owner, .. }) if *owner == thread => return Turn::Reentrant,
             Some(Slot::Running { owner, serial, .. }) => {
                 let (owner, serial) = (*owner, *serial);
@@ -210,14 +228,13 @@ impl<K: Eq + Hash + Clone, V, F> Table<K, V, F> {
                 if let Some(Slot::Running { waiters, .. }) = inner.slots.get_mut(key) {
                     *waiters += 1;
                 }
-                let outer = inner.waits.insert(thread, key.clone());
+                inner.waits.entry(thread).or_default().push((key.clone(), serial));
                 return Turn::Wait(Waiter {
                     shared: Arc::clone(&self.shared),
                     key: key.clone(),
                     thread,
                     serial,
                     told: false,
-                    outer,
                 });
             }
             Some(Slot::Failed { attempts, .. }) => *attempts,
@@ -247,7 +264,7 @@ impl<K: Eq + Hash + Clone, V, F> Table<K, V, F> {
         match self.shared.lock().slots.get(key) {
             None => Status::Vacant,
             Some(Slot::Running { owner, .. }) => Status::Running(*owner),
-            Some(Slot::Done(value)) => Status::Done(Arc::clone(value)),
+            Some(Slot::Done { value, .. }) => Status::Done(Arc::clone(value)),
             Some(Slot::Failed { failure, attempts }) => Status::Failed(failure.clone(), *attempts),
         }
     }
@@ -280,8 +297,34 @@ impl<K: Eq + Hash + Clone, V, F> Table<K, V, F> {
     pub fn seed(&self, key: K, value: V) {
         let mut inner = self.shared.lock();
         if let std::collections::hash_map::Entry::Vacant(place) = inner.slots.entry(key) {
-            place.insert(Slot::Done(Arc::new(value)));
+            place.insert(Slot::Done {
+                value: Arc::new(value),
+                attempts: 1,
+            });
         }
+    }
+
+    /// Makes a success a failed attempt after all, if `is_it` knows it for the one that is meant: whoever got it found
+    /// that it will not do, and the next to enter tries again.
+    pub fn retract(&self, key: &K, is_it: impl FnOnce(&V) -> bool, failure: F) {
+        let failure = Arc::new(failure);
+        let mut inner = self.shared.lock();
+        let before = match inner.slots.get_mut(key) {
+            Some(slot @ Slot::Done { .. }) => {
+                let Slot::Done { value, attempts } = &*slot else { return };
+                if !is_it(value) {
+                    return;
+                }
+                let failed = Slot::Failed {
+                    failure: Some(failure),
+                    attempts: *attempts,
+                };
+                std::mem::replace(slot, failed)
+            }
+            _ => return,
+        };
+        drop(inner);
+        drop(before);
     }
 
     /// Forgets every key that `forget` names and that nobody is running.
@@ -356,8 +399,6 @@ pub struct Waiter<K: Eq + Hash + Clone, V, F> {
     thread: Thread,
     serial: u64,
     told: bool,
-    /// What this thread waits for further out: a signal handler may wait while it is waiting.
-    outer: Option<K>,
 }
 
 impl<K: Eq + Hash + Clone, V, F> Waiter<K, V, F> {
@@ -368,7 +409,7 @@ impl<K: Eq + Hash + Clone, V, F> Waiter<K, V, F> {
         let mut inner = self.shared.lock();
         loop {
             if let Some(outcome) = Self::take(&mut inner, self.serial) {
-                Self::leave(&mut inner, self.thread, self.outer.take());
+                self.leave(&mut inner);
                 self.told = true;
                 return Some(outcome);
             }
@@ -386,11 +427,19 @@ impl<K: Eq + Hash + Clone, V, F> Waiter<K, V, F> {
         }
     }
 
-    fn leave(inner: &mut Inner<K, V, F>, thread: Thread, outer: Option<K>) {
-        match outer {
-            Some(outer) => inner.waits.insert(thread, outer),
-            None => inner.waits.remove(&thread),
-        };
+    fn leave(&self, inner: &mut Inner<K, V, F>) {
+        if let Some(waits) = inner.waits.get_mut(&self.thread) {
+            let innermost = waits.iter().rposition(|(_, serial)| *serial == self.serial);
+            innermost.map(|place| waits.remove(place));
+            if waits.is_empty() {
+                inner.waits.remove(&self.thread);
+            }
+        }
+    }
+
+    /// Leaves without touching the lock: for a forked child, where the lock may be frozen.
+    pub fn disown(mut self) {
+        self.told = true;
     }
 
     /// The thread that runs the attempt, if it still does.
@@ -418,7 +467,7 @@ impl<K: Eq + Hash + Clone, V, F> Drop for Waiter<K, V, F> {
             return;
         }
         let mut inner = self.shared.lock();
-        Self::leave(&mut inner, self.thread, self.outer.take());
+        self.leave(&mut inner);
         let unheard = Self::take(&mut inner, self.serial);
         if unheard.is_none()
             && let Some(Slot::Running { serial, waiters, .. }) = inner.slots.get_mut(&self.key)
@@ -593,6 +642,42 @@ mod tests {
             matches!(table.enter(&"a", 2), Turn::Cycle(_)),
             "1 waits for b, which 2 runs"
         );
+    }
+
+    #[test]
+    fn every_wait_of_a_thread_counts_not_only_the_innermost() {
+        let table = Strings::default();
+        let _tickets = (run(&table, "a", 1), run(&table, "b", 2), run(&table, "c", 3));
+        let _waits = (wait(&table, "b", 1), wait(&table, "c", 1));
+        match table.enter(&"a", 2) {
+            Turn::Cycle(chain) => assert_eq!(chain, [(2, "a"), (1, "b")]),
+            other => panic!("{other:?}"),
+        }
+        assert!(
+            matches!(table.enter(&"a", 4), Turn::Wait(_)),
+            "and the search ends for all others"
+        );
+    }
+
+    #[test]
+    fn who_is_about_to_wake_closes_no_circle() {
+        let table = Strings::default();
+        let (_own, ticket) = (run(&table, "a", 1), run(&table, "b", 2));
+        let _waiter = wait(&table, "b", 1);
+        ticket.failed("no".into());
+        let _again = run(&table, "b", 3);
+        assert!(matches!(table.enter(&"a", 3), Turn::Wait(_)), "1 waited for the attempt before");
+    }
+
+    #[test]
+    fn a_success_that_will_not_do_becomes_a_failed_attempt() {
+        let table = Strings::default();
+        run(&table, "a", 1).failed("no".into());
+        run(&table, "a", 1).done("x".into());
+        table.retract(&"a", |value| value == "another", "not it".into());
+        assert_eq!(table.status(&"a"), Status::Done(Arc::new("x".into())));
+        table.retract(&"a", |value| value == "x", "will not do".into());
+        assert_eq!(table.status(&"a"), Status::Failed(Some(Arc::new("will not do".into())), 2));
     }
 
     #[test]

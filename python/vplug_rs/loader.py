@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import partial
 from time import perf_counter
 
 from vplug_rs import _core, metadata, notices
+from vplug_rs._core import Loaded
 from vplug_rs.errors import (
     LoadCycleError,
     LoadTimeoutError,
@@ -23,7 +23,7 @@ from vplug_rs.errors import (
     PolicyError,
 )
 from vplug_rs.loading import attempt, process
-from vplug_rs.loading.plugin import FAILED, FILTERED, FOUND, LOADED, LOADING, Failure, Loaded, Plugin
+from vplug_rs.loading.plugin import FAILED, FILTERED, FOUND, LOADED, LOADING, Failure, Plugin
 from vplug_rs.metadata._search_path import strings
 from vplug_rs.policy import Policy
 
@@ -83,7 +83,7 @@ class PluginLoader:
         self.call = call
         self.wait_limit = wait_limit
         self.fork = fork
-        self._rows: dict[tuple[str, str, str], Plugin] = {}
+        self._rows: dict[tuple[str, str, str, str], Plugin] = {}
         self._by_name: dict[str, Plugin] = {}
         # reading METADATA for a name costs a look at the disk: only where a rule asks for it
         texts = [text for _, _, allowed, denied in self.policy.lists for text in (*(allowed or ()), *denied)]
@@ -140,7 +140,6 @@ class PluginLoader:
     def reset(self) -> None:
         """Forgets what has been loaded and called of this group in this process. For tests; modules stay imported."""
         process.forget(self.group)
-        self._forget_rows()
 
     def report(self) -> Report:
         """Every plugin of the group with its state, the rule that decided, and its cost; nothing is imported."""
@@ -161,7 +160,7 @@ class PluginLoader:
     def _survey(self) -> tuple[list[Plugin], Judgement, float]:
         """All rows of the group as they are installed now, their judgement, and the seconds that finding them took."""
         began = perf_counter()
-        rows: dict[tuple[str, str, str], Plugin] = {}
+        rows: dict[tuple[str, str, str, str], Plugin] = {}
         before = self._rows
         for plugin in self._found():
             # a row stays the same object as long as it is installed; a line that stands twice is one plugin
@@ -179,6 +178,12 @@ class PluginLoader:
                 plugin.state = FILTERED
             elif plugin.state == FILTERED:
                 plugin.state = FOUND
+            elif plugin.state == LOADING and not process.is_running(plugin):
+                # whoever was at it further out has ended
+                end = process.known(plugin, process.OBJECT)
+                plugin.state = FOUND
+                if end is not None and attempt.check(plugin, end.value, self.kind) is None:
+                    plugin.found, plugin.object, plugin.seconds, plugin.state = end, end.value, end.seconds, LOADED
         return plugins, judgement, seconds
 
     def _found(self) -> list[Plugin]:
@@ -271,21 +276,28 @@ class PluginLoader:
 
     def _object(self, plugin: Plugin, *, raising: bool = False) -> Loaded | Failure | None:
         """Imports a plugin; None where this thread is in the middle of that. The row is brought up to date."""
-        end = self._step(plugin, process.OBJECT, partial(attempt.load, plugin), raising=raising)
-        if isinstance(end, Loaded):
+        try:
+            end = process.once(plugin, process.OBJECT, self.wait_limit, attempt.load)
+        except (process.Reentrant, LoadCycleError, LoadTimeoutError) as error:
+            return self._mark(plugin, _unserved(plugin, error, raising=raising))
+        if type(end) is Loaded:
             # other loaders of the group may want another kind, so this is no part of the step
             failure = attempt.check(plugin, end.value, self.kind)
             if failure is None:
                 plugin.found, plugin.object, plugin.seconds = end, end.value, end.seconds
                 plugin.state, plugin.failure = LOADED, None
                 return end
+            process.retract(plugin, process.OBJECT, end, failure)
             end = failure
         return self._mark(plugin, end)
 
     def _call(self, plugin: Plugin, found: Loaded, *, raising: bool = False) -> Loaded | Failure | None:
         """Calls a plugin's object; as `_object`."""
-        end = self._step(plugin, process.CALL, partial(attempt.call, plugin, found.value), raising=raising)
-        if isinstance(end, Loaded):
+        try:
+            end = process.once(plugin, process.CALL, self.wait_limit, attempt.call, found.value)
+        except (process.Reentrant, LoadCycleError, LoadTimeoutError) as error:
+            return self._mark(plugin, _unserved(plugin, error, raising=raising))
+        if type(end) is Loaded:
             plugin.called, plugin.result, plugin.seconds = end, end.value, found.seconds + end.seconds
             plugin.state, plugin.failure = LOADED, None
             return end
@@ -298,16 +310,14 @@ class PluginLoader:
             plugin.state, plugin.failure = FAILED, end
         return end
 
-    def _step(self, plugin: Plugin, step: str, body: Any, *, raising: bool) -> Loaded | Failure | None:
-        try:
-            found: Loaded | Failure = process.once(plugin, step, body, self.wait_limit)
-        except process.Reentrant:
-            return None
-        except (LoadCycleError, LoadTimeoutError) as error:
-            if raising:
-                raise
-            return Failure(plugin, "wait", error, 0.0, hint=error.hint)
-        return found
+
+def _unserved(plugin: Plugin, error: Exception, *, raising: bool) -> Failure | None:
+    """The record of a step that another thread has; None where it is this very thread, further out."""
+    if isinstance(error, process.Reentrant):
+        return None
+    if raising:
+        raise error
+    return Failure(plugin, "wait", error, hint=getattr(error, "hint", None))
 
 
 def _quoted(names: list[str]) -> str:

@@ -7,8 +7,10 @@
 )]
 
 mod distribution;
-mod loader;
 mod machinery;
+mod meter;
+mod once;
+mod policy;
 mod records;
 mod scanner;
 
@@ -24,9 +26,13 @@ mod _core {
         read_headers, read_record, top_level,
     };
     #[pymodule_export]
-    use super::loader::{judge, nearest, once_table, running_here, version_meets};
-    #[pymodule_export]
     use super::machinery::{is_path_finder, is_plain, is_real};
+    #[pymodule_export]
+    use super::meter::{Loaded, Meter};
+    #[pymodule_export]
+    use super::once::{Ticket, Waiter, once_table, running_here};
+    #[pymodule_export]
+    use super::policy::{judge, nearest, version_meets};
     #[pymodule_export]
     use super::records::{Diagnostic, build_info, diagnostic_codes};
     #[pymodule_export]

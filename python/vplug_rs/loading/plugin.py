@@ -10,6 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from vplug_rs._core import Loaded, Meter
+
 # every state that a row can have
 FOUND = "found"  # allowed, not tried yet
 FILTERED = "filtered"  # a policy keeps it out
@@ -30,29 +32,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-class Loaded:
-    """What one step gave, and what it cost.
-
-    Attributes:
-        value: The object, or what calling it gave.
-        seconds: How long the step took, waiting for others not counted.
-        modules: Names of the modules that `sys.modules` gained meanwhile (other threads' too).
-        cuda: Whether torch's CUDA state became initialised meanwhile.
-        source: The metadata folder that it was loaded for; an upgrade since does not change what runs.
-        process: The process that ran the step; after a fork not always this one.
-    """
-
-    __slots__ = ("cuda", "modules", "process", "seconds", "source", "value")
-
-    def __init__(self, value: Any, seconds: float, modules: tuple[str, ...], *, cuda: bool, source: str | None) -> None:
-        self.value = value
-        self.seconds = seconds
-        self.modules = modules
-        self.cuda = cuda
-        self.source = source
-        self.process = _process
-
-
 class Failure:
     """Why a plugin is not there: a record, no exception.
 
@@ -65,15 +44,19 @@ class Failure:
         traceback: The traceback as text, from the plugin's own first frame on; empty where it has none.
         hint: The next step, or None.
         seconds: How long the attempt took.
+        modules: Names of the modules that `sys.modules` gained meanwhile (other threads' too).
+        cuda: Whether torch's CUDA state became initialised meanwhile.
         process, thread: Where it was made.
     """
 
     __slots__ = (
+        "cuda",
         "distribution",
         "exception",
         "group",
         "hint",
         "metadata_path",
+        "modules",
         "name",
         "phase",
         "process",
@@ -85,7 +68,13 @@ class Failure:
     )
 
     def __init__(
-        self, plugin: Plugin, phase: str, exception: BaseException, seconds: float, *, hint: str | None = None
+        self,
+        plugin: Plugin,
+        phase: str,
+        exception: BaseException,
+        meter: Meter | None = None,
+        *,
+        hint: str | None = None,
     ) -> None:
         from _thread import get_ident
 
@@ -98,7 +87,8 @@ class Failure:
         self.exception = exception
         self.traceback = tracebacks.own(exception)
         self.hint = hint
-        self.seconds = seconds
+        self.seconds, modules, self.cuda = (0.0, [], False) if meter is None else meter.read()
+        self.modules = tuple(modules)
         self.process, self.thread = _process, get_ident()
         tracebacks.strip(exception)
 
@@ -108,7 +98,7 @@ class Failure:
         kind = type(self.exception).__name__
         try:
             text = " ".join(str(self.exception)[:_MOST_TEXT].split())
-        except Exception:  # noqa: BLE001  # a plugin's own class; its name says enough
+        except (Exception, SystemExit):  # noqa: BLE001  # a plugin's own class; its name says enough
             return f"{kind} (its text cannot be shown)"
         return f"{kind}: {text}" if text else kind
 
@@ -148,7 +138,7 @@ class Plugin:
         seconds: How long import, look-up and call took together.
         failure: The record of the last failure, or None.
         label: The project's name in comparable form.
-        key: What it counts as in this process: group, project, name and value.
+        key: What it counts as in this process: group, project, name, value.
     """
 
     __slots__ = (
@@ -181,7 +171,7 @@ class Plugin:
         self.group, self.name, self.value = group, name, value
         self.metadata_path = metadata_path
         self.label = project
-        self.key = (group, project, f"{name} = {value}")
+        self.key = (group, project, name, value)
         self.state = FOUND
         self.rule = self.reason = ""
         self.seconds = 0.0
@@ -199,7 +189,7 @@ class Plugin:
             project = _core.normalize(project)
         except UnicodeEncodeError:  # a name from a file name that is not UTF-8
             project = ascii(project)
-        plugin.label, plugin.key = project, (plugin.group, project, plugin.key[2])
+        plugin.label, plugin.key = project, (plugin.group, project, plugin.name, plugin.value)
         return plugin
 
     @property

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 from _thread import get_ident
+from time import monotonic
 from weakref import ref
 
 from vplug_rs import _core
+from vplug_rs._core import Loaded, Ticket, Waiter
 from vplug_rs.errors import LoadCycleError, LoadTimeoutError
 
 TYPE_CHECKING = False
@@ -18,16 +20,16 @@ if TYPE_CHECKING:
     from typing import Any
 
     from vplug_rs.loader import PluginLoader
-    from vplug_rs.loading.plugin import Failure, Loaded, Plugin
+    from vplug_rs.loading.plugin import Failure, Plugin
 
-    Key = tuple[str, str, str, str]
+    Key = tuple[str, str, str, str]  # group, distribution, name, value
 
 OBJECT, CALL = "object", "call"
 PATIENCE = 10.0  # seconds of waiting before the one warning
 
 _table = _core.once_table()
-# what succeeded, outside the table: a forked child must not touch the lock of its parent's table
-_done: dict[Key, Loaded] = {}
+# what succeeded, by step, outside the table: a forked child must not touch the lock of its parent's table
+_done: dict[str, dict[Key, Loaded]] = {OBJECT: {}, CALL: {}}
 _rerun: set[str] = set()  # groups that run again in a forked child
 _loaders: list[ref[PluginLoader]] = []
 
@@ -35,13 +37,14 @@ _loaders: list[ref[PluginLoader]] = []
 def _after_fork() -> None:
     global _table  # noqa: PLW0603  # the old one's lock may be held by a thread that does not exist here
     _table = _core.once_table()
-    for key in [key for key in _done if key[0] in _rerun]:
-        _done.pop(key, None)
-    for key, loaded in _done.items():
-        _table.seed(key, loaded)
+    for step, done in _done.items():
+        for key in [key for key in done if key[0] in _rerun]:
+            done.pop(key, None)
+        for key, loaded in done.items():
+            _table.seed(key, step, loaded)
     # a plugin that forks is still inside itself; other threads' work ended with them
-    for key in _core.running_here():
-        _table.claim(key, get_ident())
+    for key, step in _core.running_here():
+        _table.claim(key, step, get_ident())
     for loader in _loaders:
         known = loader()
         if known is not None:
@@ -64,8 +67,8 @@ class Reentrant(Exception):  # noqa: N818  # a signal to the loader, never seen 
     """This very thread is in the middle of this step."""
 
 
-def once(plugin: Plugin, step: str, body: Callable[[], tuple[bool, Loaded | Failure]], limit: float) -> Any:
-    """Runs a step unless it has succeeded before; waits if another thread is at it.
+def once(plugin: Plugin, step: str, limit: float, body: Callable[..., Loaded | Failure], *arguments: Any) -> Any:
+    """Runs a step, `body(plugin, *arguments)`, unless it has succeeded before; waits if another thread is at it.
 
     Returns:
         `Loaded` or `Failure`.
@@ -75,23 +78,52 @@ def once(plugin: Plugin, step: str, body: Callable[[], tuple[bool, Loaded | Fail
         LoadCycleError: threads would wait for each other for ever.
         LoadTimeoutError: another thread has been at it for longer than `limit` seconds.
     """
-    key: Key = (*plugin.key, step)
-    table = _table
+    key, table, turn, deadline = plugin.key, _table, None, 0.0
     try:
-        word, value = table.run(key, get_ident(), body, limit=limit, patience=PATIENCE, notice=_notice)
+        # no plugin's code runs below a frame of the core: see there
+        while type(turn := table.enter(key, step, get_ident())) is Waiter:
+            deadline = deadline or monotonic() + limit
+            end = _wait(plugin, turn, deadline, limit)
+            if end is not None:
+                return end
+        if type(turn) is not Ticket:
+            return _settled(plugin, step, turn, limit)
+        end = body(plugin, *arguments)
+        ours = turn.finish(end)
     except BaseException:
-        if table is not _table:  # it forked, this is the child, and it was broken off
-            _table.settle(key)
+        if type(turn) is Ticket and not turn.release() and table is not _table:
+            _table.settle(key, step)  # the body forked, this is the child, and it was broken off
         raise
-    if word == "ran-in-child":
-        _table.settle(key, value)
-        _done[key] = value
-    elif word == "failed-in-child":
-        _table.settle(key)
-    elif word in {"ran", "done"}:
-        _done[key] = value  # also for "done": whoever ran it may have been interrupted before it got here
-    if word in {"ran", "done", "failed", "told", "ran-in-child", "failed-in-child"}:
-        return value
+    if not ours:  # as well
+        _table.settle(key, step, end if type(end) is Loaded else None)
+    if type(end) is Loaded:
+        _done[step][key] = end
+    return end
+
+
+def _settled(plugin: Plugin, step: str, turn: Any, limit: float) -> Loaded:
+    """What a step gave that ran before."""
+    if type(turn) is not Loaded:
+        raise _no_turn(plugin, *turn, limit)
+    _done[step][plugin.key] = turn  # whoever ran it may have been interrupted before it got here
+    return turn
+
+
+def _wait(plugin: Plugin, waiter: Waiter, deadline: float, limit: float) -> Any:
+    """How the attempt of another thread ended; None if it was given back."""
+    try:
+        patient = monotonic() + PATIENCE
+        end = waiter.wait(min(deadline, patient) - monotonic())
+        if type(end) is tuple and end[0] == "timeout" and patient < deadline:
+            _notice(plugin, end[1])
+            end = waiter.wait(deadline - monotonic())
+    finally:
+        waiter.leave()
+    if type(end) is not tuple:
+        return end
+    word, value = end
+    if word == "released":
+        return None
     raise _no_turn(plugin, word, value, limit)
 
 
@@ -100,7 +132,7 @@ def _no_turn(plugin: Plugin, word: str, value: Any, limit: float) -> Exception:
     if word == "reentrant":
         return Reentrant()
     if word == "cycle":
-        links = [f"thread {thread} waits for `{at[2]}` ({at[0]})" for thread, at in value]
+        links = [f"thread {thread} waits for `{at[2]} = {at[3]}` ({at[0]})" for thread, at in value]
         return LoadCycleError(
             f"plugins wait for each other: {'; '.join(links)}",
             value,
@@ -117,26 +149,44 @@ def _no_turn(plugin: Plugin, word: str, value: Any, limit: float) -> Exception:
 
 def is_running(plugin: Plugin) -> bool:
     """Whether some thread is importing or calling it now."""
-    return any(_table.status((*plugin.key, step))[0] == "running" for step in (OBJECT, CALL))
+    return any(_table.status(plugin.key, step)[0] == "running" for step in (OBJECT, CALL))
 
 
 def attempts(plugin: Plugin, step: str) -> int:
     """How many attempts at a step have failed since the last success."""
-    word, value = _table.status((*plugin.key, step))
+    word, value = _table.status(plugin.key, step)
     return int(value) if word == "failed" else 0
+
+
+def retract(plugin: Plugin, step: str, end: Loaded, failure: Failure) -> None:
+    """Counts a success as a failed attempt: what it gave will not do, and the next to ask tries again."""
+    if _done[step].get(plugin.key) is end:
+        del _done[step][plugin.key]
+    _table.retract(plugin.key, step, end, failure)
+
+
+def known(plugin: Plugin, step: str) -> Loaded | None:
+    """What a step of it gave in this process, if it has run."""
+    return _done[step].get(plugin.key)
 
 
 def forget(group: str) -> None:
     """Forgets what has run of a group, so that it runs again. For tests."""
-    for key in [key for key in list(_done) if key[0] == group]:
-        _done.pop(key, None)
+    for done in _done.values():
+        for key in [key for key in list(done) if key[0] == group]:
+            done.pop(key, None)
     _table.reset(group)
+    for loader in _loaders:
+        row = loader()
+        if row is not None and row.group == group:
+            row._forget_rows()
 
 
-def _notice(key: Key, owner: int | None) -> None:
+def _notice(plugin: Plugin, owner: int | None) -> None:
     from vplug_rs.notices import warn
 
-    warn(f"still waiting for plugin `{key[2]}` in {key[0]}, which thread {owner} is loading{_where(owner)}")
+    at = _where(owner)
+    warn(f"still waiting for plugin `{plugin.name}` in {plugin.group}, which thread {owner} is loading{at}")
 
 
 def _where(thread: int | None) -> str:

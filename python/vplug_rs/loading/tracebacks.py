@@ -25,7 +25,7 @@ def own(exception: BaseException) -> str:
 
     try:
         text = "".join(traceback.format_exception(type(exception), exception, at, limit=_MOST_FRAMES))
-    except Exception:  # noqa: BLE001  # an exception that cannot be shown; its frames can
+    except (Exception, SystemExit):  # noqa: BLE001  # an exception that cannot be shown; its frames can
         text = "".join(["Traceback (most recent call last):\n", *traceback.format_tb(at, limit=_MOST_FRAMES)])
     return text if len(text) <= _MOST_TEXT else text[:_MOST_TEXT] + "…\n"
 
@@ -39,7 +39,7 @@ def strip(exception: BaseException) -> None:
         error = left.pop()
         if error is None or error.__traceback__ is None:
             continue
-        error.__traceback__ = None
+        BaseException.with_traceback(error, None)  # past a `__setattr__` of its own, as of a frozen dataclass
         left += [error.__cause__, error.__context__]
 
 

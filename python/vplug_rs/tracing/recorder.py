@@ -212,7 +212,8 @@ def _plugin(genuine: "Callable[..., Any]", kind: str) -> "Callable[..., Any]":
         began, error = _begin(), None
         try:
             found = genuine(plugin, *args, **kwargs)
-            error = None if found[0] else type(found[1].exception).__name__
+            failure = getattr(found, "exception", None)
+            error = None if failure is None else type(failure).__name__
         except BaseException as raised:
             error = type(raised).__name__
             raise
