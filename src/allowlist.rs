@@ -304,6 +304,13 @@ impl Policy {
         }
     }
 
+    /// Whether some list names a distribution, so that what distributions are called matters.
+    pub fn names_distributions(&self) -> bool {
+        let lists = self.groups.iter().map(|(_, list)| list).chain([&self.base]);
+        let mut entries = lists.flat_map(|list| list.allow.iter().flatten().chain(&list.deny));
+        entries.any(|entry| entry.by_distribution)
+    }
+
     fn judge_one(&self, group: &str, list: &List, own: Option<&List>, candidate: Candidate<'_>) -> Verdict {
         let origin = &list.origin;
         let verdict = |reason, rule| Verdict { reason, rule };

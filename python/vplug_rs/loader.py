@@ -24,6 +24,7 @@ from vplug_rs.errors import (
 )
 from vplug_rs.loading import attempt, process
 from vplug_rs.loading.plugin import FAILED, FILTERED, FOUND, LOADED, LOADING, Failure, Plugin
+from vplug_rs.loading.shadowed import shadowed
 from vplug_rs.metadata._search_path import strings
 from vplug_rs.policy import Policy
 
@@ -85,9 +86,6 @@ class PluginLoader:
         self.fork = fork
         self._rows: dict[tuple[str, str, str, str], Plugin] = {}
         self._by_name: dict[str, Plugin] = {}
-        # reading METADATA for a name costs a look at the disk: only where a rule asks for it
-        texts = [text for _, _, allowed, denied in self.policy.lists for text in (*(allowed or ()), *denied)]
-        self._names_distributions = any(text.strip().lstrip("! ").startswith("dist:") for text in texts)
         process.register(self)
 
     def load(self) -> list[Plugin]:
@@ -197,8 +195,8 @@ class PluginLoader:
     def _judge(self, plugins: list[Plugin]) -> Judgement:
         candidates = [(plugin.name, plugin.label) for plugin in plugins]
         refused: dict[int, tuple[str, str]] = {}
-        if self._names_distributions:
-            # by the metadata's name, but what the folder's name denies stays denied
+        if self.policy.names_distributions:
+            # reading METADATA for a name costs a look at the disk: only where a rule asks for it; by the metadata's name, but what the folder's name denies stays denied
             by_folder = self.policy.judge(self.group, candidates).verdicts
             denied = {
                 number: (reason, rule) for number, (_, reason, rule) in enumerate(by_folder) if reason == "denied"
@@ -216,6 +214,11 @@ class PluginLoader:
         """What other groups offer, as (name, distribution), and all groups; asked for only where a rule names some."""
         if not self.policy.names_any:
             return [], None
+        if metadata._plain_inventory() is None:  # archives, foreign finders
+            everything = metadata.entry_points()
+            offers = [Plugin.of(point) for group in everything.groups for point in everything.select(group=group)]
+            others = sorted({(offer.name, offer.label) for offer in offers if offer.group != self.group})
+            return others, set(everything.groups)
         found = _core.SCANNER.scan(strings(sys.path))
         rows = found.entry_points()
         label = {row: os.path.basename(found.path_of(row)).partition("-")[0] for _, _, _, row, _ in rows}
@@ -242,6 +245,7 @@ class PluginLoader:
         for entry, origin, near, spelling in judgement.unmatched:
             how = "differs from it only by blanks or case" if spelling else "is nearest"
             text = f"`{entry}` in {origin} names no plugin in {self.group}" + (f"; `{near}` {how}" if near else "")
+            text += f"; {hidden}" if (hidden := shadowed(self.group, entry)) else ""
             if policy.strict:
                 raise PolicyError(f"{text}; nothing was loaded", hint="Correct the name, or take it out.")
             notices.warn(text)
@@ -272,7 +276,10 @@ class PluginLoader:
                 )
         near = _core.nearest(name, [plugin.name for plugin in self._rows.values()])
         hint = f"Did you mean `{near}`?" if near else f"`vplug list {self.group}` shows what is installed."
-        raise PluginNotFoundError(f"no installed distribution offers `{name}` in {self.group}", hint=hint)
+        text = f"no installed distribution offers `{name}` in {self.group}"
+        if hidden := shadowed(self.group, name):
+            text, hint = f"{text}; {hidden}", "Uninstall the copy that is not wanted."
+        raise PluginNotFoundError(text, hint=hint)
 
     def _object(self, plugin: Plugin, *, raising: bool = False) -> Loaded | Failure | None:
         """Imports a plugin; None where this thread is in the middle of that. The row is brought up to date."""
@@ -287,6 +294,7 @@ class PluginLoader:
                 plugin.found, plugin.object, plugin.seconds = end, end.value, end.seconds
                 plugin.state, plugin.failure = LOADED, None
                 return end
+            failure.seconds, failure.modules, failure.cuda = end.seconds, end.modules, end.cuda
             process.retract(plugin, process.OBJECT, end, failure)
             end = failure
         return self._mark(plugin, end)

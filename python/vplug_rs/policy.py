@@ -189,10 +189,15 @@ class Policy:
         """
         text = os.environ.get(_VLLM_VARIABLE)
         policy = cls.__new__(cls)
-        allowed = None if text is None else text.split(",")
+        allowed = None if text is None else _encodable(text).split(",")
         lists: list[tuple[str | None, str, list[str] | None, list[str]]] = [(None, _VLLM_VARIABLE, allowed, [])]
         policy._set(lists, exact=True, collision="last", strict=strict, origin=_VLLM_VARIABLE)
         return policy
+
+    @property
+    def names_distributions(self) -> bool:
+        """Whether some list names a distribution."""
+        return self._judge.names_distributions
 
     @property
     def names_any(self) -> bool:
@@ -277,6 +282,11 @@ class Policy:
         return f"<Policy from {self.origin}>"
 
 
+def _encodable(text: str) -> str:
+    """A variable's text without what is no UTF-8: it is shown as an escape, and names no plugin, as under vLLM."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def _names(names: Iterable[str] | None, rule: str) -> list[str] | None:
     if names is None:
         return None
@@ -314,6 +324,8 @@ def _pair(host: Any) -> tuple[str, str] | None:
         return None
     if not isinstance(host, (tuple, list)) or [type(text) for text in host] != [str, str]:
         raise PolicyError(f"`host` is {host!r}, but the host's name and version are wanted, both as texts")
+    if _core.version_meets(host[1], "==0") is None:
+        raise PolicyError(f"`host` has the version {host[1]!r}, which is none by PEP 440", hint='As in ("myapp", "2.5").')
     return host[0], host[1]
 
 

@@ -120,6 +120,8 @@ def _host(file: _File, value: Any, key: str) -> tuple[str, str]:
     host = _texts(file, value, key)
     if host.keys() != {"name", "version"}:
         raise file.fault(f"`{key}` has to be a table with `name` and `version`", key)
+    if _core.version_meets(host["version"], "==0") is None:
+        raise file.fault(f"`{host['version']}` is no version by PEP 440", key, "version")
     return host["name"], host["version"]
 
 

@@ -42,10 +42,19 @@ mod _core {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        super::ready_unwinder();
         super::machinery::remember(module.py())?;
         // one for the process, so that both flavours read a folder once
         module.add("SCANNER", Scanner::default())
     }
+}
+
+/// Unwinds once, so that our copy of the unwinder (`build.rs`) knows this machine's registers.
+///
+/// As a process ends, the interpreter ends daemon threads that come back from waiting by unwinding their stacks, with
+/// the shared copy, which asks our frames through ours: unready, it would abort the process.
+fn ready_unwinder() {
+    drop(std::panic::catch_unwind(|| std::panic::resume_unwind(Box::new(()))));
 }
 
 /// The answer that stands for "only the interpreter's own machinery can tell".

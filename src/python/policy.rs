@@ -77,6 +77,12 @@ pub fn judge(
 
 #[pymethods]
 impl Judge {
+    /// Whether some list names a distribution.
+    #[getter]
+    fn names_distributions(&self) -> bool {
+        self.policy.names_distributions()
+    }
+
     /// Judges the plugins of a group, given as (name, distribution); `elsewhere` are the names in other groups.
     fn judge(
         &self,

@@ -37,7 +37,7 @@ class Fingerprint:
 
     def difference(self, other: Fingerprint) -> str:
         """How another fingerprint differs, line by line: `-` only here, `+` only there; empty if they are equal."""
-        here, there = dict(map(_named, self.rows)), dict(map(_named, other.rows))
+        here, there = _named(self.rows), _named(other.rows)
         lines = []
         for key in dict.fromkeys([*here, *there]):
             one, two = here.get(key), there.get(key)
@@ -61,13 +61,16 @@ class Fingerprint:
         return self.digest[:16]
 
 
-def _named(row: Row) -> tuple[tuple[str, str, str], str]:
-    group, name, value, distribution, version, digest = row
-    return (
-        group,
-        name,
-        distribution,
-    ), f"{value} of {distribution} {version}, entry_points.txt {digest[:12] or 'unread'}"
+def _named(rows: Iterable[Row]) -> dict[tuple[str, str, str, int], str]:
+    """What is compared, by group, name, distribution, and a number where one distribution offers a name several times."""
+    out: dict[tuple[str, str, str, int], str] = {}
+    for group, name, value, distribution, version, digest in rows:
+        number = 0
+        while (group, name, distribution, number) in out:
+            number += 1
+        text = f"{value} of {distribution} {version}, entry_points.txt {digest[:12] or 'unread'}"
+        out[group, name, distribution, number] = text
+    return out
 
 
 def _hash(metadata_path: Any) -> str:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from vplug_rs import report
 from vplug_rs.loading import process
 from vplug_rs.loading.plugin import FAILED, LOADED, LOADING
+from vplug_rs.loading.shadowed import shadowed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from vplug_rs import _core
-    from vplug_rs.loading.plugin import Plugin
+    from vplug_rs._core import Loaded
+    from vplug_rs.loading.plugin import Failure, Plugin
 
 
 class Report:
@@ -37,7 +39,8 @@ class Report:
             "discovery_seconds": self.discovery_seconds,
             "plugins": [_row(plugin) for plugin in self.plugins],
             "unmatched": [
-                {"entry": entry, "origin": origin, "near": near} for entry, origin, near, _ in self._judgement.unmatched
+                {"entry": entry, "origin": origin, "near": near, "hidden": shadowed(self.group, entry)}
+                for entry, origin, near, _ in self._judgement.unmatched
             ],
         }
 
@@ -61,7 +64,9 @@ class Report:
             f"{self.group}: {report.count(len(rows), 'plugin')}, {sum(p.state == LOADED for p in self.plugins)} loaded"
         )
         for entry, origin, near, _ in self._judgement.unmatched:
-            lines.append(f"`{entry}` in {origin} names nothing" + (f"; did you mean `{near}`?" if near else ""))
+            hidden = shadowed(self.group, entry)
+            more = hidden or (f"did you mean `{near}`?" if near else "")
+            lines.append(f"`{entry}` in {origin} names nothing" + (f"; {more}" if more else ""))
         return report.visible("\n".join(lines))
 
 
@@ -70,17 +75,27 @@ def _state(plugin: Plugin) -> str:
 
 
 def _time(plugin: Plugin) -> str:
+    if plugin.state == FAILED and plugin.failure is not None:
+        return f"{plugin.failure.seconds * 1e3:.1f}"
     return f"{plugin.seconds * 1e3:.1f}" if plugin.found is not None else ""
 
 
 def _why(plugin: Plugin) -> str:
+    cuda = "; it initialised CUDA" if any(cost.cuda for cost in _costs(plugin)) else ""
     if plugin.state == FAILED and plugin.failure is not None:
-        return f"{plugin.failure.phase}: {plugin.failure.cause}"
-    return plugin.rule
+        return f"{plugin.failure.phase}: {plugin.failure.cause}{cuda}"
+    return f"{plugin.rule}{cuda}"
+
+
+def _costs(plugin: Plugin) -> list[Loaded | Failure]:
+    """What its steps cost: those that succeeded, and the one that failed last."""
+    return [cost for cost in (plugin.found, plugin.called, plugin.failure) if cost is not None]
 
 
 def _row(plugin: Plugin) -> dict[str, Any]:
-    failure, found, called = plugin.failure, plugin.found, plugin.called
+    failure, costs = plugin.failure, _costs(plugin)
+    imported = plugin.found or (failure if failure is not None and failure.phase in {"import", "resolve"} else None)
+    called = plugin.called or (failure if failure is not None and failure.phase == "call" else None)
     return {
         "name": plugin.name,
         "value": plugin.value,
@@ -90,10 +105,10 @@ def _row(plugin: Plugin) -> dict[str, Any]:
         "state": _state(plugin),
         "reason": plugin.reason,
         "rule": plugin.rule,
-        "import_seconds": None if found is None else found.seconds,
+        "import_seconds": None if imported is None else imported.seconds,
         "call_seconds": None if called is None else called.seconds,
-        "modules": [] if found is None else list(found.modules),
-        "initialised_cuda": any(step is not None and step.cuda for step in (found, called)),
+        "modules": list(dict.fromkeys(module for cost in costs for module in cost.modules)),
+        "initialised_cuda": any(cost.cuda for cost in costs),
         "processes": list(plugin.processes),
         "failure": None
         if failure is None
