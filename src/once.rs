@@ -666,7 +666,10 @@ mod tests {
         let _waiter = wait(&table, "b", 1);
         ticket.failed("no".into());
         let _again = run(&table, "b", 3);
-        assert!(matches!(table.enter(&"a", 3), Turn::Wait(_)), "1 waited for the attempt before");
+        assert!(
+            matches!(table.enter(&"a", 3), Turn::Wait(_)),
+            "1 waited for the attempt before"
+        );
     }
 
     #[test]
@@ -677,7 +680,10 @@ mod tests {
         table.retract(&"a", |value| value == "another", "not it".into());
         assert_eq!(table.status(&"a"), Status::Done(Arc::new("x".into())));
         table.retract(&"a", |value| value == "x", "will not do".into());
-        assert_eq!(table.status(&"a"), Status::Failed(Some(Arc::new("will not do".into())), 2));
+        assert_eq!(
+            table.status(&"a"),
+            Status::Failed(Some(Arc::new("will not do".into())), 2)
+        );
     }
 
     #[test]

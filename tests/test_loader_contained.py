@@ -142,8 +142,8 @@ def test_a_denied_distribution_stays_out_whatever_blanks_stand_in_the_rule(bed: 
         },
     )
     (said,) = bed.run(r"""
-        say([names(PluginLoader(G, policy=Policy(deny=[rule])).load()) for rule in
-             ("dist:beta-tools", "!dist:beta-tools", "!\tdist:beta-tools", "!\u00a0dist:Beta_Tools", "\u00a0dist:beta.*")])
+        rules = "dist:beta-tools", "!dist:beta-tools", "!\tdist:beta-tools", "!\u00a0dist:Beta_Tools", " dist:beta.*"
+        say([names(PluginLoader(G, policy=Policy(deny=[rule])).load()) for rule in rules])
     """)
     assert said == [[[]] * 5]
     assert not (bed.folder / "touched.txt").exists()
@@ -218,14 +218,16 @@ def test_a_reference_is_read_as_importlib_reads_it(bed: Bed, value: str) -> None
 )
 def test_daemon_threads_of_ours_let_the_process_end(bed: Bed, work: str) -> None:  # noqa: F811
     bed.plugin("hangs", "import time\nwhile True:\n    time.sleep(0.01)\n")
-    done = bed.process(f"""
+    done = bed.process(
+        f"""
         import importlib.metadata
         vplug_rs.install()
         for work in (lambda: PluginLoader(G).load(), lambda: ({work})):
             threading.Thread(target=work, daemon=True).start()
         time.sleep(0.5)
         print("ends", flush=True)
-    """.replace("; ", ") or ("))
+    """.replace("; ", ") or (")
+    )
     assert (done.returncode, done.stdout) == (0, "ends\n"), done.stderr
 
 

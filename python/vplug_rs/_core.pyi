@@ -3,8 +3,8 @@
 `NotImplemented` (annotated here as `object`) is the answer for "only the interpreter's own machinery can tell".
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal, final, type_check_only
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, TypeAlias, final, type_check_only
 
 __all__ = [
     "SCANNER",
@@ -177,7 +177,7 @@ class Meter:
     def read(self) -> tuple[float, list[str], bool]: ...
     def loaded(self, value: Any, source: str | None) -> Loaded: ...
 
-_Key = tuple[str, str, str, str]
+_Key: TypeAlias = tuple[str, str, str, str]
 
 @final
 class Ticket:

@@ -196,7 +196,8 @@ class PluginLoader:
         candidates = [(plugin.name, plugin.label) for plugin in plugins]
         refused: dict[int, tuple[str, str]] = {}
         if self.policy.names_distributions:
-            # reading METADATA for a name costs a look at the disk: only where a rule asks for it; by the metadata's name, but what the folder's name denies stays denied
+            # by the metadata's name, a look at the disk that only such a rule needs; but what the folder's name denies
+            # stays denied
             by_folder = self.policy.judge(self.group, candidates).verdicts
             denied = {
                 number: (reason, rule) for number, (_, reason, rule) in enumerate(by_folder) if reason == "denied"

@@ -325,7 +325,8 @@ def _pair(host: Any) -> tuple[str, str] | None:
     if not isinstance(host, (tuple, list)) or [type(text) for text in host] != [str, str]:
         raise PolicyError(f"`host` is {host!r}, but the host's name and version are wanted, both as texts")
     if _core.version_meets(host[1], "==0") is None:
-        raise PolicyError(f"`host` has the version {host[1]!r}, which is none by PEP 440", hint='As in ("myapp", "2.5").')
+        hint = 'As in ("myapp", "2.5").'
+        raise PolicyError(f"`host` has the version {host[1]!r}, which is none by PEP 440", hint=hint)
     return host[0], host[1]
 
 

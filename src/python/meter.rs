@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use pyo3::exceptions::{PyException, PyRuntimeError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
-use pyo3::intern;
 
 /// What one step gave, and what it cost.
 // no part in garbage collection: it lives as long as the process, and there are many

@@ -62,7 +62,7 @@ class Fingerprint:
 
 
 def _named(rows: Iterable[Row]) -> dict[tuple[str, str, str, int], str]:
-    """What is compared, by group, name, distribution, and a number where one distribution offers a name several times."""
+    """What is compared, by group, name, distribution, and a number where it offers a name several times."""
     out: dict[tuple[str, str, str, int], str] = {}
     for group, name, value, distribution, version, digest in rows:
         number = 0

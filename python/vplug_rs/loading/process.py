@@ -103,10 +103,11 @@ def once(plugin: Plugin, step: str, limit: float, body: Callable[..., Loaded | F
 
 def _settled(plugin: Plugin, step: str, turn: Any, limit: float) -> Loaded:
     """What a step gave that ran before."""
-    if type(turn) is not Loaded:
-        raise _no_turn(plugin, *turn, limit)
-    _done[step][plugin.key] = turn  # whoever ran it may have been interrupted before it got here
-    return turn
+    if type(turn) is Loaded:
+        _done[step][plugin.key] = turn  # whoever ran it may have been interrupted before it got here
+        return turn
+    word, value = turn
+    raise _no_turn(plugin, word, value, limit)
 
 
 def _wait(plugin: Plugin, waiter: Waiter, deadline: float, limit: float) -> Any:
