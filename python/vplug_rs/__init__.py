@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from vplug_rs.errors import VplugError as VplugError
     from vplug_rs.importlib_patch import install as install
     from vplug_rs.loader import PluginLoader as PluginLoader
-    from vplug_rs.loader import load_general_plugins as load_general_plugins
-    from vplug_rs.loader import load_plugins_by_group as load_plugins_by_group
     from vplug_rs.metadata import (
         Distribution as Distribution,
     )
@@ -64,6 +62,8 @@ if TYPE_CHECKING:
         version as version,
     )
     from vplug_rs.policy import Policy as Policy
+    from vplug_rs.vllm.functions import load_general_plugins as load_general_plugins
+    from vplug_rs.vllm.functions import load_plugins_by_group as load_plugins_by_group
 
 __all__ = [
     "Diagnostic",
@@ -99,7 +99,8 @@ _ELSEWHERE = {
     "Diagnostic": "_core",
     "Policy": "policy",
     "install": "importlib_patch",
-    **dict.fromkeys(("PluginLoader", "load_general_plugins", "load_plugins_by_group"), "loader"),
+    "PluginLoader": "loader",
+    **dict.fromkeys(("load_general_plugins", "load_plugins_by_group"), "vllm.functions"),
     **dict.fromkeys(
         (
             "LoadCycleError",

@@ -36,10 +36,9 @@ if TYPE_CHECKING:
     from vplug_rs._core import Judgement
     from vplug_rs.loading.report import Report
 
-__all__ = ["Failure", "Plugin", "PluginLoader", "load_general_plugins", "load_plugins_by_group"]
+__all__ = ["Failure", "Plugin", "PluginLoader"]
 
 WAIT_LIMIT = 300.0
-GENERAL_GROUP = "vllm.general_plugins"
 
 
 class PluginLoader:
@@ -110,7 +109,7 @@ class PluginLoader:
             text = f"{len(failures)} of {len(ends)} plugins in {self.group} failed:\n" + "\n".join(map(str, failures))
             raise PluginLoadError(text, failures, hint=failures[0].hint)
         for failure in failures:
-            notices.warn(f"{failure}" + (f" ({failure.hint})" if failure.hint else ""))
+            self._tell_failure(failure)
         return loaded
 
     def get(self, name: str) -> Plugin:
@@ -150,6 +149,12 @@ class PluginLoader:
         from vplug_rs.loading.fingerprint import Fingerprint
 
         return Fingerprint.of(self._judged())
+
+    def _tell_failure(self, failure: Failure) -> None:
+        self._warn(f"{failure}" + (f" ({failure.hint})" if failure.hint else ""))
+
+    def _warn(self, text: str) -> None:
+        notices.warn(text)
 
     def _forget_rows(self) -> None:
         self._rows = {}
@@ -249,9 +254,9 @@ class PluginLoader:
             text += f"; {hidden}" if (hidden := shadowed(self.group, entry)) else ""
             if policy.strict:
                 raise PolicyError(f"{text}; nothing was loaded", hint="Correct the name, or take it out.")
-            notices.warn(text)
+            self._warn(text)
         for name, numbers in judgement.doubled if policy.collision != "all" else ():
-            notices.warn(
+            self._warn(
                 f"{len(numbers)} installed plugins are called `{name}` in {self.group}; the {policy.collision} counts"
             )
         return [plugins[number] for number in judgement.order]
@@ -331,19 +336,3 @@ def _unserved(plugin: Plugin, error: Exception, *, raising: bool) -> Failure | N
 
 def _quoted(names: list[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
-
-
-def load_plugins_by_group(group: str) -> dict[str, Any]:
-    """The plugins of a group in vLLM's shape, `{name: object}`, chosen by `VLLM_PLUGINS` as vLLM reads it.
-
-    Each is imported once in a process; one that fails is left out, with a warning.
-    """
-    return {plugin.name: plugin.object for plugin in PluginLoader(group, policy=Policy.vllm(), kind="any").load()}
-
-
-def load_general_plugins() -> None:
-    """Loads and calls the plugins in `vllm.general_plugins`, each once in a process, failures contained.
-
-    Whoever comes second waits until the first is done; a plugin that failed is tried again by the next call.
-    """
-    PluginLoader(GENERAL_GROUP, policy=Policy.vllm(), kind="any", call=True).load()

@@ -181,17 +181,17 @@ class Policy:
         return cls(**{**policy_file.read(os.fspath(path)), **rules})
 
     @classmethod
-    def vllm(cls, *, strict: bool = False) -> Policy:
+    def vllm(cls, *, strict: bool = False, collision: str = "last") -> Policy:
         """`VLLM_PLUGINS` exactly as vLLM reads it, as it is now: split at commas, nothing stripped, case counts.
 
-        Of doubles the last one counts, in the place of the first, as in vLLM's dict; the others are not imported. A
-        plugin with an empty name is never let in.
+        Of doubles the last one counts, in the place of the first, as in vLLM's dict; the others are not imported, unless
+        `collision` is "all". A plugin with an empty name is never let in.
         """
         text = os.environ.get(_VLLM_VARIABLE)
         policy = cls.__new__(cls)
         allowed = None if text is None else _encodable(text).split(",")
         lists: list[tuple[str | None, str, list[str] | None, list[str]]] = [(None, _VLLM_VARIABLE, allowed, [])]
-        policy._set(lists, exact=True, collision="last", strict=strict, origin=_VLLM_VARIABLE)
+        policy._set(lists, exact=True, collision=collision, strict=strict, origin=_VLLM_VARIABLE)
         return policy
 
     @property

@@ -178,11 +178,17 @@ class Plugin:
         self._point = self.object = self.result = self.failure = self.found = self.called = None
 
     @classmethod
-    def of(cls, point: Any) -> Plugin:
-        """The row of an entry point that came from somewhere else: an archive, a foreign finder."""
-        owner = point.__dict__.get("_owner")
-        path = owner[0] if owner else getattr(point.dist, "_info", None)
-        plugin = cls(point.group, point.name, point.value, path, "")
+    def of(cls, point: Any, group: str | None = None) -> Plugin:
+        """The row of an entry point that came from somewhere else: an archive, a foreign finder, the standard's listing.
+
+        Args:
+            point: The entry point, or what somebody has put in its place.
+            group: Its group, where it cannot say so itself.
+        """
+        known = getattr(point, "__dict__", {}).get("_owner")
+        owner = getattr(point, "dist", None)
+        path = known[0] if known else getattr(owner, "_info", None) or _folder(getattr(owner, "_path", None))
+        plugin = cls(group or point.group, point.name, point.value, path, "")
         plugin._point = point
         project = _label(path) or plugin.project or ""
         try:
@@ -238,6 +244,11 @@ class Plugin:
 
     def __repr__(self) -> str:
         return f"<Plugin {self.name!r} of {self.label}, {self.state}>"
+
+
+def _folder(path: Any) -> str | None:
+    """The path of the interpreter's own distribution, where it is a folder; in an archive it is none."""
+    return os.fspath(path) if isinstance(path, os.PathLike) else None
 
 
 def _stem(metadata_path: str | None) -> str:

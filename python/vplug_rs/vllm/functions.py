@@ -1,0 +1,117 @@
+"""vLLM's loading functions over our loader: found, chosen and ordered as vLLM 0.33 does it.
+
+Different, on purpose, is only what docs/compatibility.md lists: each plugin runs once and is finished before anybody goes
+on, failures are contained and tried again, and a package with damaged metadata takes nobody down.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from vplug_rs.errors import PluginLoadError
+from vplug_rs.vllm.selection import ENDPOINT, GENERAL, LOGITS, VllmLoader, log
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from contextlib import AbstractContextManager
+    from typing import Any
+
+
+def load_plugins_by_group(group: str) -> dict[str, Any]:
+    """The plugins of a group as `{name: object}`; each is imported once in a process, one that fails is left out.
+
+    Raises:
+        VplugError: only under `VPLUG_STRICT` or `VPLUG_REQUIRE`, or for a policy file that cannot be read.
+    """
+    return {name: plugin.object for name, plugin in VllmLoader(group).select().items()}
+
+
+def load_general_plugins() -> None:
+    """Loads and calls the plugins in `vllm.general_plugins`, each once in a process, failures contained.
+
+    Whoever comes second waits until the first is done; a plugin that failed is tried again by the next call.
+
+    Raises:
+        VplugError: as `load_plugins_by_group`; what was called before has been called.
+    """
+    loader = VllmLoader(GENERAL)
+    chosen = loader.select()
+    for plugin in chosen.values():
+        loader.call_once(plugin)
+    failures = [plugin.failure for plugin in chosen.values() if plugin.failure is not None]
+    if failures and loader.policy.strict:
+        text = f"{len(failures)} of {len(chosen)} plugins in {GENERAL} failed:\n" + "\n".join(map(str, failures))
+        raise PluginLoadError(text, failures, hint=failures[0].hint)
+    loader.demand(chosen)
+
+
+def load_endpoint_plugins(supported_tasks: Iterable[str] | None = None) -> list[Any]:
+    """The endpoint plugins that a list names, made by their factories, if the server has a task that they ask for.
+
+    Without a list none is loaded. Each factory is called once for each call of this function, as in vLLM.
+
+    Args:
+        supported_tasks: The tasks of the server; None has none of those that a plugin may ask for.
+    """
+    loader = VllmLoader(ENDPOINT)
+    if loader.names_none():
+        plugins = loader.report().plugins
+        if plugins:
+            names = ", ".join(plugin.name for plugin in plugins)
+            text = "Endpoint plugins are installed (%s), but %s names none; they add routes, so they have to be named"
+            log.warning(text, names, loader.policy.origin, extra={"vplug": ("unlisted", None)})
+        return []
+    tasks = set(supported_tasks or ())
+    out = []
+    for name, plugin in loader.select().items():
+        try:
+            made = plugin.object()
+            required = made.required_tasks
+            wanted = None if required is None else set(required)
+        except (Exception, SystemExit):  # contained: told with its traceback
+            log.exception("Endpoint plugin %s cannot be made", name, extra={"vplug": ("failed", name)})
+            continue
+        if wanted is not None and not wanted & tasks:
+            text = "Endpoint plugin %s is left out: it asks for one of %s, and the server has %s"
+            log.info(text, name, required, supported_tasks, extra={"vplug": ("gated", name)})
+            continue
+        log.info("Endpoint plugin %s is loaded", name, extra={"vplug": ("attached", name)})
+        out.append(made)
+    return out
+
+
+def load_logits_processors(
+    base: type | None = None, *, guard: Callable[[], AbstractContextManager[Any]] | None = None
+) -> list[Any]:
+    """The classes in `vllm.logits_processors`, all of them: here the first failure stops the start.
+
+    Args:
+        base: What they have to be subclasses of; None asks for nothing, as vLLM's V1 runner.
+        guard: A context in which they are imported; vLLM has one that keeps CUDA out.
+
+    Raises:
+        RuntimeError: one cannot be loaded.
+        ValueError: one is no subclass of `base`.
+    """
+    loader = VllmLoader(LOGITS)
+    out = []
+    for plugin in loader._judged():
+        if guard is None:
+            loader._object(plugin)
+        else:
+            with guard():
+                loader._object(plugin)
+        if plugin.failure is not None:
+            loader._tell_failure(plugin.failure)
+            raise RuntimeError(str(plugin.failure)) from plugin.failure.exception
+        found = plugin.object
+        if base is not None and not (isinstance(found, type) and issubclass(found, base)):
+            raise ValueError(
+                f"plugin `{plugin.name}` in {LOGITS}, of {plugin.project} {plugin.version}, is no subclass of "
+                f"{base.__module__}.{base.__qualname__}: this runner takes no other interface"
+            )
+        out.append(found)
+    if out:
+        log.log(logging.DEBUG, "%d logits processors are loaded", len(out), extra={"vplug": ("loaded", None)})
+    return out

@@ -1,0 +1,172 @@
+"""A loader that finds what vLLM finds, in its order, chooses as it chooses, and tells it in vLLM's log."""
+
+from __future__ import annotations
+
+import logging
+
+from vplug_rs import _core, env
+from vplug_rs.errors import PluginLoadError, PluginNotFoundError, PluginRefusedError
+from vplug_rs.loader import PluginLoader
+from vplug_rs.loading.plugin import FAILED, FILTERED, Plugin
+from vplug_rs.policy import Policy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from vplug_rs._core import Loaded
+    from vplug_rs.loading.plugin import Failure
+
+GENERAL = "vllm.general_plugins"
+PLATFORM = "vllm.platform_plugins"
+IO_PROCESSOR = "vllm.io_processor_plugins"
+STAT_LOGGER = "vllm.stat_logger_plugins"
+ENDPOINT = "vllm.endpoint_plugins"
+LOGITS = "vllm.logits_processors"
+GROUPS = (GENERAL, PLATFORM, IO_PROCESSOR, STAT_LOGGER, ENDPOINT, LOGITS)
+
+# below vLLM's own logger, whose handlers it uses; each record has `vplug`: (kind, plugin name or None)
+log = logging.getLogger("vllm.vplug_rs")
+_told: set[str] = set()
+
+
+def policy_for(group: str) -> Policy:
+    """What may load: the file in `VPLUG_POLICY`, or else `VLLM_PLUGINS` as vLLM reads it.
+
+    The group of logits processors has no allowlist in vLLM: only the file counts there. Endpoint plugins have to be
+    named in either.
+    """
+    strict, path = env.switch(env.STRICT) is True, env.path(env.POLICY)
+    if path is not None:
+        from vplug_rs import policy_file
+
+        rules = policy_file.read(path)
+        if group == ENDPOINT:
+            rules["explicit_only"] = [*rules.get("explicit_only", ()), group]
+        return Policy(**{**rules, "strict": strict or rules.get("strict", False)})
+    if group == LOGITS:
+        return Policy(collision="all", strict=strict, origin="vLLM, which has no list for this group,")
+    return Policy.vllm(strict=strict, collision="all")
+
+
+class VllmLoader(PluginLoader):
+    """The plugins of one of vLLM's groups."""
+
+    def __init__(self, group: str) -> None:
+        super().__init__(group, policy=policy_for(group), kind="any")
+        self.level = logging.DEBUG if group in {GENERAL, LOGITS} else logging.INFO
+
+    def select(self) -> dict[str, Plugin]:
+        """Loads the group: `{name: plugin}`. Of doubles the last counts, in the place of the first, as in vLLM's dict.
+
+        Raises:
+            PolicyError, PluginLoadError: as `PluginLoader.load`.
+            PluginRefusedError, PluginLoadError, PluginNotFoundError: what `VPLUG_REQUIRE` names is not loaded.
+        """
+        chosen: dict[str, Plugin] = {}
+        for plugin in self.load():
+            other = chosen.get(plugin.name)
+            if other is not None:
+                self._warn(
+                    f"plugin `{plugin.name}` in {self.group} is offered by {_whose(other)} and by {_whose(plugin)}; "
+                    "the last one counts"
+                )
+            chosen[plugin.name] = plugin
+        self.demand(chosen)
+        return chosen
+
+    def demand(self, chosen: dict[str, Plugin]) -> None:
+        """Stops where a name in `VPLUG_REQUIRE` that this group offers is not among the chosen, or failed."""
+        for name in env.names(env.REQUIRE):
+            rows = [row for row in self._rows.values() if row.name == name]
+            if name in chosen and chosen[name].state != FAILED:
+                continue
+            for row in rows:
+                if row.state == FILTERED:
+                    text = f"plugin `{name}` of {_whose(row)}, which {env.REQUIRE} names, may not load: {row.rule}"
+                    raise PluginRefusedError(text, verdict=row.rule, hint="Allow it, or do not require it.")
+                if row.failure is not None:
+                    text = f"a plugin that {env.REQUIRE} names failed: {row.failure}"
+                    raise PluginLoadError(text, [row.failure], hint=row.failure.hint) from row.failure.exception
+            if not rows and self.group == GENERAL:
+                self._demand_anywhere(name)
+
+    def _demand_anywhere(self, name: str) -> None:
+        from vplug_rs import metadata
+
+        known = [point.name for group in GROUPS for point in metadata.entry_points(group=group)]
+        if name not in known:
+            near = _core.nearest(name, known)
+            hint = f"Did you mean `{near}`?" if near else "`vplug list vllm.general_plugins` shows what is installed."
+            raise PluginNotFoundError(
+                f"{env.REQUIRE} names `{name}`, which no installed distribution offers to vLLM", hint=hint
+            )
+
+    def _found(self) -> list[Plugin]:
+        """As the interpreter lists them, which is vLLM's order; where that fails, what is sound, in our order."""
+        from importlib import metadata as genuine
+
+        try:
+            points = list(genuine.entry_points(group=self.group))
+        except Exception as error:  # noqa: BLE001  # one package with damaged metadata; vLLM's own loader ends here
+            self._warn(
+                f"importlib.metadata cannot list {self.group} ({type(error).__name__}: {error}); the packages that are "
+                "sound are used, see `vplug doctor`"
+            )
+            return super()._found()
+        return [Plugin.of(point, self.group) for point in points]
+
+    def _judged(self) -> list[Plugin]:
+        plugins = super()._judged()
+        rows = list(self._rows.values())
+        if not rows:
+            self._say(logging.DEBUG, "none", None, "No plugin is installed for %s", self.group)
+            return plugins
+        if not log.isEnabledFor(self.level):  # whose they are is read from their metadata
+            return plugins
+        self._say(self.level, "heading", None, "Plugins installed for %s:", self.group)
+        for row in rows:
+            self._say(self.level, "available", row.name, "- %s = %s, of %s", row.name, row.value, _whose(row))
+        if self._lists() is None:
+            self._say(self.level, "all", None, "All of them are loaded: %s names none", self.policy.origin)
+        for row in rows:
+            if row.state == FILTERED:
+                self._say(self.level, "skipped", row.name, "Not loaded: %s (%s)", row.name, row.rule)
+        return plugins
+
+    def _lists(self) -> Any:
+        """The list of names that decides for this group, or None where all are loaded."""
+        return next((allowed for group, _, allowed, _ in reversed(self.policy.lists) if group in {None, self.group}), None)
+
+    def _object(self, plugin: Plugin, *, raising: bool = False) -> Loaded | Failure | None:
+        if self._lists() is not None:
+            self._say(self.level, "loading", plugin.name, "Loading plugin %s", plugin.name)
+        return super()._object(plugin, raising=raising)
+
+    def names_none(self) -> bool:
+        """Whether no list says a word on this group."""
+        return self._lists() is None
+
+    def call_once(self, plugin: Plugin) -> Loaded | Failure | None:
+        """Calls a loaded plugin once in this process; a failure is told and recorded."""
+        assert plugin.found is not None, "only what is loaded is called"
+        end = self._call(plugin, plugin.found)
+        if plugin.state == FAILED and plugin.failure is not None:
+            self._tell_failure(plugin.failure)
+        return end
+
+    def _tell_failure(self, failure: Failure) -> None:
+        text = f"{failure}" + (f" ({failure.hint})" if failure.hint else "")
+        self._say(logging.ERROR, "failed", failure.name, "%s\n%s", text, failure.traceback.rstrip())
+
+    def _warn(self, text: str) -> None:
+        if text not in _told:  # vLLM asks several times in a process
+            _told.add(text)
+            self._say(logging.WARNING, "warning", None, "%s", text)
+
+    def _say(self, level: int, kind: str, name: str | None, text: str, *words: Any) -> None:
+        log.log(level, text, *words, extra={"vplug": (kind, name)})
+
+
+def _whose(plugin: Plugin) -> str:
+    return " ".join(filter(None, (plugin.project, plugin.version))) or "an unnamed distribution"
