@@ -9,11 +9,14 @@ from __future__ import annotations
 import logging
 
 from vplug_rs.errors import PluginLoadError
-from vplug_rs.vllm.selection import ENDPOINT, GENERAL, LOGITS, VllmLoader, log
+from vplug_rs.loading import attempt
+from vplug_rs.loading.plugin import FAILED, Failure
+from vplug_rs.platforms import Answer, ask, choose
+from vplug_rs.vllm.selection import ENDPOINT, GENERAL, LOGITS, PLATFORM, VllmLoader, log, whose
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from contextlib import AbstractContextManager
     from typing import Any
 
@@ -115,3 +118,53 @@ def load_logits_processors(
     if out:
         log.log(logging.DEBUG, "%d logits processors are loaded", len(out), extra={"vplug": ("loaded", None)})
     return out
+
+
+def resolve_platform(
+    probes: Mapping[str, Callable[[], Any]], target_device: str | None, unspecified: str
+) -> str:
+    """The dotted name of the platform class that counts, as `resolve_current_platform_cls_qualname` decides.
+
+    Args:
+        probes: vLLM's built-in probes, by name.
+        target_device: What `VLLM_TARGET_DEVICE` says; "cpu" is an order, and nothing else is asked then.
+        unspecified: What counts where no platform is active.
+
+    Raises:
+        PlatformError: several are active.
+        VplugError: as `load_plugins_by_group`.
+    """
+    if target_device == "cpu":
+        found = probes["cpu"]()
+        log.debug("The platform cpu is ordered", extra={"vplug": ("ordered", "cpu")})
+        return str(found)
+    loader = VllmLoader(PLATFORM)
+    plugins = loader.select()
+    answers = ask(probes)
+    for answer in answers:
+        if answer.error is not None:
+            log.debug("Probe %s failed", answer.name, exc_info=answer.error, extra={"vplug": ("probe", answer.name)})
+    for name, plugin in plugins.items():
+        end = attempt.call(plugin, plugin.object)
+        failed = isinstance(end, Failure)
+        answer = Answer(
+            name,
+            None if failed else end.value,
+            builtin=False,
+            error=end.exception if failed else None,
+            whose=whose(plugin),
+        )
+        if answer.error is not None:
+            failure = end if failed else Failure(plugin, "call", answer.error)
+            plugin.state, plugin.failure = FAILED, failure
+            text = "%s\n%s"
+            log.warning(text, failure, failure.traceback.rstrip(), extra={"vplug": ("probe", name)})
+        answers.append(answer)
+    loader.demand(plugins)
+    chosen = choose(answers)
+    if chosen is None:
+        log.debug("No platform is active", extra={"vplug": ("platform", None)})
+        return unspecified
+    level = logging.DEBUG if chosen.builtin else logging.INFO
+    log.log(level, "The platform is %s", chosen.name, extra={"vplug": ("platform", chosen.name)})
+    return str(chosen.qualname)

@@ -68,7 +68,7 @@ class VllmLoader(PluginLoader):
             other = chosen.get(plugin.name)
             if other is not None:
                 self._warn(
-                    f"plugin `{plugin.name}` in {self.group} is offered by {_whose(other)} and by {_whose(plugin)}; "
+                    f"plugin `{plugin.name}` in {self.group} is offered by {whose(other)} and by {whose(plugin)}; "
                     "the last one counts"
                 )
             chosen[plugin.name] = plugin
@@ -83,7 +83,7 @@ class VllmLoader(PluginLoader):
                 continue
             for row in rows:
                 if row.state == FILTERED:
-                    text = f"plugin `{name}` of {_whose(row)}, which {env.REQUIRE} names, may not load: {row.rule}"
+                    text = f"plugin `{name}` of {whose(row)}, which {env.REQUIRE} names, may not load: {row.rule}"
                     raise PluginRefusedError(text, verdict=row.rule, hint="Allow it, or do not require it.")
                 if row.failure is not None:
                     text = f"a plugin that {env.REQUIRE} names failed: {row.failure}"
@@ -126,7 +126,7 @@ class VllmLoader(PluginLoader):
             return plugins
         self._say(self.level, "heading", None, "Plugins installed for %s:", self.group)
         for row in rows:
-            self._say(self.level, "available", row.name, "- %s = %s, of %s", row.name, row.value, _whose(row))
+            self._say(self.level, "available", row.name, "- %s = %s, of %s", row.name, row.value, whose(row))
         if self._lists() is None:
             self._say(self.level, "all", None, "All of them are loaded: %s names none", self.policy.origin)
         for row in rows:
@@ -168,5 +168,5 @@ class VllmLoader(PluginLoader):
         log.log(level, text, *words, extra={"vplug": (kind, name)})
 
 
-def _whose(plugin: Plugin) -> str:
+def whose(plugin: Plugin) -> str:
     return " ".join(filter(None, (plugin.project, plugin.version))) or "an unnamed distribution"

@@ -1,0 +1,94 @@
+"""What probes and plugins answered -> one platform, or a reasoned refusal.
+
+The rule is vLLM's: an out-of-tree platform wins over every built-in one; two of a kind are an error. Each is asked once,
+and an answer that names no class counts as a failure, not as a platform.
+"""
+
+from __future__ import annotations
+
+from vplug_rs.errors import VplugError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+
+class PlatformError(VplugError, RuntimeError):
+    """Several platforms are active, and nothing says which one is meant."""
+
+    exit_status = 1
+
+
+class Answer:
+    """What one platform said when it was asked.
+
+    Attributes:
+        name: Its name, or that of its entry point.
+        builtin: Whether it is the host's own.
+        qualname: The dotted name of its class; None if it declined or failed.
+        error: What it raised, or what is wrong with its answer; None otherwise.
+        whose: The distribution and version of a plugin, for people.
+    """
+
+    __slots__ = ("builtin", "error", "name", "qualname", "whose")
+
+    def __init__(
+        self, name: str, found: Any = None, *, builtin: bool, error: BaseException | None = None, whose: str = ""
+    ) -> None:
+        self.name, self.builtin, self.whose = name, builtin, whose
+        self.error = error
+        self.qualname: str | None = None
+        if error is None and found is not None:
+            if isinstance(found, str) and is_dotted(found):
+                self.qualname = found
+            else:
+                self.error = TypeError(
+                    f"it answered {found!r}, and the dotted name of a platform class (`package.module.Class`) or None "
+                    "is wanted"
+                )
+
+    def __repr__(self) -> str:
+        said = self.qualname or (f"{type(self.error).__name__}: {self.error}" if self.error else "declined")
+        return f"<Answer {self.name!r}: {said}>"
+
+
+def is_dotted(text: str) -> bool:
+    """Whether a text names something in a module: `package.module.Class`."""
+    parts = text.split(".")
+    return len(parts) > 1 and all(part.isidentifier() for part in parts)
+
+
+def ask(probes: Mapping[str, Callable[[], Any]]) -> list[Answer]:
+    """Asks built-in probes, each once; what one raises is its answer."""
+    answers = []
+    for name, probe in probes.items():
+        try:
+            found = probe()
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # it is recorded, and the others are asked
+            answers.append(Answer(name, builtin=True, error=error))
+        else:
+            answers.append(Answer(name, found, builtin=True))
+    return answers
+
+
+def choose(answers: Iterable[Answer]) -> Answer | None:
+    """The platform that counts, or None if none is active.
+
+    Raises:
+        PlatformError: two plugins, or without a plugin two built-in ones, are active.
+    """
+    active = [answer for answer in answers if answer.qualname is not None]
+    for builtin in (False, True):
+        those = [answer for answer in active if answer.builtin is builtin]
+        if len(those) > 1:
+            names = ", ".join(f"{one.name}" + (f" of {one.whose}" if one.whose else "") for one in those)
+            hint = (
+                "Name the one that is meant in VLLM_PLUGINS, with all other plugins that are wanted."
+                if not builtin
+                else 'Set VLLM_TARGET_DEVICE="cpu", or make the others invisible.'
+            )
+            raise PlatformError(f"Only one platform plugin can be activated, but got: [{names}]", hint=hint)
+        if those:
+            return those[0]
+    return None
