@@ -27,19 +27,29 @@ def judge(jobs: tuple[Any, Any], theirs: list[Answer], mended: list[Answer], our
         if _alike(operation, theirs[number], one):
             verdicts.append(SAME)
         elif _cannot_list(theirs[number]):
-            warned = any(kind == "warning" for _, kind, _ in one[2]) or again or number > 0
-            verdicts.append(DAMAGED if one[0][0] == "ok" and warned else [operation, theirs[number], one])
+            verdicts.append(DAMAGED if _bears(operation, one) else [operation, theirs[number], one])
         elif operation == "general":
             verdicts.append(_general(job, mended[number], one, again=again))
-        elif _alike(operation, mended[number], one):
+        elif _alike(operation, mended[number], one, set(job["faulty"]) if operation == "endpoint" else set()):
             verdicts.append(MENDED)
         else:
             verdicts.append([operation, theirs[number], mended[number], one])
     return verdicts
 
 
-def _alike(operation: str, theirs: Answer, ours: Answer) -> bool:
-    return _outcome(operation, theirs[0], ours[0]) and _events(operation, theirs, ours) and _log(operation, theirs, ours)
+def _alike(operation: str, theirs: Answer, ours: Answer, faulty: set[str] | frozenset[str] = frozenset()) -> bool:
+    return (
+        _outcome(operation, theirs[0], ours[0])
+        and _events(operation, theirs, ours, faulty)
+        and _log(operation, theirs, ours)
+    )
+
+
+def _bears(operation: str, ours: Answer) -> bool:
+    """Whether ours goes on where the interpreter cannot list: several platforms or a broken processor stop it still."""
+    if ours[0][0] == "ok":
+        return True
+    return operation in {"platform", "logits"} and "RuntimeError" in ours[0][1]
 
 
 def _outcome(operation: str, theirs: Any, ours: Any) -> bool:
@@ -50,8 +60,8 @@ def _outcome(operation: str, theirs: Any, ours: Any) -> bool:
     return bool(theirs == ours)
 
 
-def _events(operation: str, theirs: Answer, ours: Answer) -> bool:
-    events = theirs[1]
+def _events(operation: str, theirs: Answer, ours: Answer, faulty: set[str] | frozenset[str]) -> bool:
+    events = [event for event in theirs[1] if not (event[0] == "call" and event[1] in faulty)]
     if operation == "platform" and theirs[0][0] == "ok" and events and events[-1] in events[:-1]:
         events = events[:-1]  # the winner is asked a second time
     return bool(events == ours[1])
@@ -61,7 +71,7 @@ def _log(operation: str, theirs: Answer, ours: Answer) -> bool:
     if operation == "logits":  # another logger of theirs, with other lines
         return True
     both = [
-        [[level, kind, _NEW.get(name, name)] for level, kind, name in answer[2] if kind not in OURS_ALONE]
+        [[level, kind, _NEW.get(name, name)] for level, kind, name in answer[2] if kind not in OURS_ALONE and name != ""]
         for answer in (theirs, ours)
     ]
     return both[0] == both[1]

@@ -30,6 +30,7 @@ OBJECTS = {
     "fine": "def run():\n    note('call', '{id}')\n    return None\n",
     "raises": "def run():\n    note('call', '{id}')\n    raise RuntimeError('{id} raises')\n",
     "number": "run = 3\n",
+    "callable": "class Number(int):\n    def __call__(self):\n        pass\nrun = Number(3)\n",
     "class": "class run:\n    def __init__(self):\n        note('call', '{id}')\n",
     "nested": "class run:\n    @staticmethod\n    def inner():\n        note('call', '{id}')\n",
     "late": "def run():\n    note('call', '{id}')\n    import vplug_oracle_missing\n",
@@ -55,11 +56,14 @@ ENDPOINTS = {
 }
 # what vLLM's loader cannot bear -> what comes to the same for a loader that can
 MENDED = {
-    "general": {"raises": "fine", "late": "fine", "exits": "fine", "number": "fine"},
+    "general": {"raises": "fine", "late": "fine", "exits": "fine", "number": "callable"},
     PLATFORM: {"empty": "raises", "class": "raises", "tired": "here"},
     ENDPOINT: {"taskless": "raises", "strict": "raises"},
 }
 RENAMED = {"cuda": "x-cuda", "cpu": "x-cpu"}  # vLLM takes a plugin of a built-in platform's name for that platform
+CALLABLE_MODULE = (
+    "kind = type(sys)\nsys.modules[__name__].__class__ = type('Module', (kind,), {'__call__': lambda self: None})\n"
+)
 HEAD = "import sys\nnote = lambda *what: sys.oracle_events.append(list(what))\nnote('import', '{id}')\n"
 
 
@@ -132,7 +136,7 @@ class Maker:
                     data.replace(b"[vllm.", b"[ vllm.").replace(b"s]", b"s ]"),
                     data.replace(b"\n", b"\r\n"),
                     b"# a comment\nbefore = any:section\n" + data,
-                    data + data,
+                    data if self.mend else data + data,  # to us a line that stands twice is one plugin
                 )
             )
         (info / "entry_points.txt").write_bytes(data)
@@ -144,9 +148,9 @@ class Maker:
         module = f"orc{self.serial}"
         kinds = {PLATFORM: PLATFORMS, ENDPOINT: ENDPOINTS}.get(group, OBJECTS)
         kind = rng.choice(list(kinds) + ["fine"] * 4 if "fine" in kinds else list(kinds))
-        if kind in MENDED["general"] and group == GENERAL:
+        mended = MENDED.get("general" if group == GENERAL else group, {})
+        if kind in mended and group != PLATFORM:
             self.faulty.append(module)
-        mended = MENDED["general" if group == GENERAL else group] if group in (GENERAL, PLATFORM, ENDPOINT) else {}
         source = HEAD + kinds[mended.get(kind, kind) if self.mend else kind]
         if rng.random() < (0.04 if group == LOGITS else 0.12):
             source = HEAD + rng.choice(BROKEN)
@@ -155,6 +159,12 @@ class Maker:
         (folder / f"{module}.py").write_text(source.replace("{id}", module), "utf-8")
         reference = f"{module}:run.inner" if kind == "nested" else f"{module}:run"
         odd = rng.random()
+        if odd < 0.02 and group == GENERAL:  # a module cannot be called
+            self.faulty.append(module)
+            if self.mend:
+                with (folder / f"{module}.py").open("a", encoding="utf-8") as stream:
+                    stream.write(CALLABLE_MODULE)
+            return module
         if odd < 0.02:
             return module
         if odd < 0.04:

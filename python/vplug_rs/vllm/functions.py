@@ -106,7 +106,6 @@ def load_logits_processors(
             with guard():
                 loader._object(plugin)
         if plugin.failure is not None:
-            loader._tell_failure(plugin.failure)
             raise RuntimeError(str(plugin.failure)) from plugin.failure.exception
         found = plugin.object
         if base is not None and not (isinstance(found, type) and issubclass(found, base)):

@@ -7,7 +7,7 @@ import logging
 from vplug_rs import _core, env
 from vplug_rs.errors import PluginLoadError, PluginNotFoundError, PluginRefusedError
 from vplug_rs.loader import PluginLoader
-from vplug_rs.loading.plugin import FAILED, FILTERED, Plugin
+from vplug_rs.loading.plugin import FAILED, FILTERED, Failure, Plugin
 from vplug_rs.policy import Policy
 
 TYPE_CHECKING = False
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from vplug_rs._core import Loaded
-    from vplug_rs.loading.plugin import Failure
 
 GENERAL = "vllm.general_plugins"
 PLATFORM = "vllm.platform_plugins"
@@ -141,7 +140,10 @@ class VllmLoader(PluginLoader):
     def _object(self, plugin: Plugin, *, raising: bool = False) -> Loaded | Failure | None:
         if self._lists() is not None:
             self._say(self.level, "loading", plugin.name, "Loading plugin %s", plugin.name)
-        return super()._object(plugin, raising=raising)
+        end = super()._object(plugin, raising=raising)
+        if isinstance(end, Failure):
+            self.tell(end)
+        return end
 
     def names_none(self) -> bool:
         """Whether no list says a word on this group."""
@@ -152,10 +154,14 @@ class VllmLoader(PluginLoader):
         assert plugin.found is not None, "only what is loaded is called"
         end = self._call(plugin, plugin.found)
         if plugin.state == FAILED and plugin.failure is not None:
-            self._tell_failure(plugin.failure)
+            self.tell(plugin.failure)
         return end
 
     def _tell_failure(self, failure: Failure) -> None:
+        """Each has been told at its place."""
+
+    def tell(self, failure: Failure) -> None:
+        """Logs a failure with its traceback."""
         text = f"{failure}" + (f" ({failure.hint})" if failure.hint else "")
         self._say(logging.ERROR, "failed", failure.name, "%s\n%s", text, failure.traceback.rstrip())
 
