@@ -19,7 +19,7 @@ PYTEST_ARGS ?=
 
 export PYO3_PYTHON := $(BIN)/python
 
-.PHONY: help setup dev demo test test-long test-rust test-model test-python test-pythons lint lint-rust lint-python format \
+.PHONY: help setup dev demo test test-long oracle test-rust test-model test-python test-pythons lint lint-rust lint-python format \
 	bench bench-quick bench-setup gate lock wheel clean
 
 help: ## print this list
@@ -51,6 +51,9 @@ demo: dev ## build, then answer on your own environment: entry points, time besi
 	@$(BIN)/python tools/demo.py $(PYTHON)
 
 test: test-rust test-model test-python test-pythons ## all tests: Rust, Python here, Python on every interpreter of 3.11 to 3.13 found
+
+oracle: dev ## 2,000 generated installations: vLLM's own loader beside ours
+	VPLUG_ORACLE_PAIRS=2000 $(BIN)/python -m pytest tests/test_vllm_oracle.py -s $(PYTEST_ARGS)
 
 test-rust: ## the core's tests; no Python is involved
 	cargo test --locked --quiet

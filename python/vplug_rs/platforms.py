@@ -1,7 +1,7 @@
 """What probes and plugins answered -> one platform, or a reasoned refusal.
 
-The rule is vLLM's: an out-of-tree platform wins over every built-in one; two of a kind are an error. Each is asked once,
-and an answer that names no class counts as a failure, not as a platform.
+The rule is vLLM's: an out-of-tree platform wins over every built-in one; two of a kind are an error. Each is asked
+once, and an answer that names no class counts as a failure, not as a platform.
 """
 
 from __future__ import annotations

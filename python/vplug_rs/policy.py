@@ -184,8 +184,8 @@ class Policy:
     def vllm(cls, *, strict: bool = False, collision: str = "last") -> Policy:
         """`VLLM_PLUGINS` exactly as vLLM reads it, as it is now: split at commas, nothing stripped, case counts.
 
-        Of doubles the last one counts, in the place of the first, as in vLLM's dict; the others are not imported, unless
-        `collision` is "all". A plugin with an empty name is never let in.
+        Of doubles the last one counts, in the place of the first, as in vLLM's dict; the others are not imported,
+        unless `collision` is "all". A plugin with an empty name is never let in.
         """
         text = os.environ.get(_VLLM_VARIABLE)
         policy = cls.__new__(cls)

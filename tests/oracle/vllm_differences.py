@@ -71,7 +71,11 @@ def _log(operation: str, theirs: Answer, ours: Answer) -> bool:
     if operation == "logits":  # another logger of theirs, with other lines
         return True
     both = [
-        [[level, kind, _NEW.get(name, name)] for level, kind, name in answer[2] if kind not in OURS_ALONE and name != ""]
+        [
+            [level, kind, _NEW.get(name, name)]
+            for level, kind, name in answer[2]
+            if kind not in OURS_ALONE and name != ""
+        ]
         for answer in (theirs, ours)
     ]
     return both[0] == both[1]

@@ -182,7 +182,8 @@ def answers(side: Theirs | Ours, job: Job) -> list[Any]:
     logger.propagate = False
     logger.handlers = [Keep()]
     sys.path[:0] = job["path"]
-    sys.oracle_events = events = []  # type: ignore[attr-defined]
+    events: list[Any] = []
+    sys.oracle_events = events  # type: ignore[attr-defined]
     side.ready(job)
     out = []
     for operation in job["operations"]:
@@ -191,7 +192,7 @@ def answers(side: Theirs | Ours, job: Job) -> list[Any]:
             if isinstance(found, list):
                 found = [[row[0], named(row[1])] if isinstance(row, tuple) else named(row) for row in found]
             outcome = ["ok", named(found) if not isinstance(found, list) else found]
-        except BaseException as error:  # noqa: BLE001  # the type and text are the answer
+        except BaseException as error:  # the type and text are the answer
             outcome = ["raises", [kind.__name__ for kind in type(error).__mro__], str(error)]
         out.append([outcome, list(events), list(log)])
         events.clear()

@@ -20,10 +20,24 @@ GROUPS = (
 )
 GENERAL, PLATFORM, _, _, ENDPOINT, LOGITS = GROUPS
 NAMES = ("x", "y", "z", "X", "x_y", "cuda", "cpu", "a b", "nöme", "long-plugin.name")
-LISTS = ("", ",", "x", " x", "x, y", "x,,y", "X", "x,nope", "y,x,z", "cuda", "cuda,x", "x,y,z,X,x_y,cuda,cpu,nöme,a b", "nöme")
+LISTS = (
+    "",
+    ",",
+    "x",
+    " x",
+    "x, y",
+    "x,,y",
+    "X",
+    "x,nope",
+    "y,x,z",
+    "cuda",
+    "cuda,x",
+    "x,y,z,X,x_y,cuda,cpu,nöme,a b",
+    "nöme",
+)
 BUILTIN = ("tpu", "cuda", "rocm", "xpu", "cpu")
 DEVICES = ("", "", "", "", "cpu", "cuda")
-TASKS = (None, [], ["generate"], ["embed", "generate"], ["render"])
+TASKS: tuple[list[str] | None, ...] = (None, [], ["generate"], ["embed", "generate"], ["render"])
 
 # what stands in a module, by what it is good for; {id} is the module's name
 OBJECTS = {
@@ -49,7 +63,8 @@ PLATFORMS = {
 ENDPOINTS = {
     "open": "class run:\n    required_tasks = None\n",
     "asks": "class run:\n    required_tasks = ('generate', 'classify')\n",
-    "factory": "class Made:\n    required_tasks = ('embed',)\ndef run():\n    note('call', '{id}')\n    return Made()\n",
+    "factory": "class Made:\n    required_tasks = ('embed',)\n"
+    "def run():\n    note('call', '{id}')\n    return Made()\n",
     "taskless": "class run:\n    pass\n",
     "raises": "def run():\n    note('call', '{id}')\n    raise KeyError('{id}')\n",
     "strict": "class run:\n    @property\n    def required_tasks(self):\n        raise RuntimeError('not yet')\n",
@@ -91,7 +106,9 @@ class Maker:
         rng.shuffle(operations)
         plugins = rng.choice((None, None, *LISTS))
         if self.mend and plugins is not None:
-            plugins = ",".join([*plugins.split(","), *(new for old, new in RENAMED.items() if old in plugins.split(","))])
+            plugins = ",".join(
+                [*plugins.split(","), *(new for old, new in RENAMED.items() if old in plugins.split(","))]
+            )
         return {
             "path": [str(folder) for folder in self.folders],
             "plugins": plugins,
@@ -106,13 +123,16 @@ class Maker:
         """A distribution with entry points in some groups."""
         rng = self.rng
         self.serial += 1
-        folder, project = rng.choice(self.folders), rng.choice(("dist", "Dist", "di-st", "di_st")) + str(rng.randint(1, 6))
+        folder, project = (
+            rng.choice(self.folders),
+            rng.choice(("dist", "Dist", "di-st", "di_st")) + str(rng.randint(1, 6)),
+        )
         lines = []
         for group in rng.sample(GROUPS, rng.randint(1, 4)):
             lines.append(f"[{group}]")
             for name in rng.sample(NAMES, rng.randint(1, 3)):
-                name = RENAMED.get(name, name) if self.mend and group == PLATFORM else name
-                lines.append(f"{name} = {self.value(group, folder)}")
+                written = RENAMED.get(name, name) if self.mend and group == PLATFORM else name
+                lines.append(f"{written} = {self.value(group, folder)}")
             if rng.random() < 0.03:
                 nameless = f" = {self.value(group, folder)}"
                 lines += [] if self.mend else [nameless]

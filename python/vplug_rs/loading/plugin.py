@@ -179,7 +179,7 @@ class Plugin:
 
     @classmethod
     def of(cls, point: Any, group: str | None = None) -> Plugin:
-        """The row of an entry point that came from somewhere else: an archive, a foreign finder, the standard's listing.
+        """The row of an entry point from somewhere else: an archive, a foreign finder, the standard's own listing.
 
         Args:
             point: The entry point, or what somebody has put in its place.

@@ -1,7 +1,7 @@
 """vLLM's loading functions over our loader: found, chosen and ordered as vLLM 0.33 does it.
 
-Different, on purpose, is only what docs/compatibility.md lists: each plugin runs once and is finished before anybody goes
-on, failures are contained and tried again, and a package with damaged metadata takes nobody down.
+Different, on purpose, is only what docs/compatibility.md lists: each plugin runs once and is finished before anybody
+goes on, failures are contained and tried again, and a package with damaged metadata takes nobody down.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def load_endpoint_plugins(supported_tasks: Iterable[str] | None = None) -> list[
             made = plugin.object()
             required = made.required_tasks
             wanted = None if required is None else set(required)
-        except (Exception, SystemExit):  # contained: told with its traceback
+        except (Exception, SystemExit):  # noqa: BLE001  # contained: told with its traceback
             log.exception("Endpoint plugin %s cannot be made", name, extra={"vplug": ("failed", name)})
             continue
         if wanted is not None and not wanted & tasks:
@@ -119,9 +119,7 @@ def load_logits_processors(
     return out
 
 
-def resolve_platform(
-    probes: Mapping[str, Callable[[], Any]], target_device: str | None, unspecified: str
-) -> str:
+def resolve_platform(probes: Mapping[str, Callable[[], Any]], target_device: str | None, unspecified: str) -> str:
     """The dotted name of the platform class that counts, as `resolve_current_platform_cls_qualname` decides.
 
     Args:
@@ -145,19 +143,16 @@ def resolve_platform(
             log.debug("Probe %s failed", answer.name, exc_info=answer.error, extra={"vplug": ("probe", answer.name)})
     for name, plugin in plugins.items():
         end = attempt.call(plugin, plugin.object)
-        failed = isinstance(end, Failure)
-        answer = Answer(
-            name,
-            None if failed else end.value,
-            builtin=False,
-            error=end.exception if failed else None,
-            whose=whose(plugin),
-        )
-        if answer.error is not None:
-            failure = end if failed else Failure(plugin, "call", answer.error)
+        failure: Failure | None = None
+        if isinstance(end, Failure):
+            answer, failure = Answer(name, builtin=False, error=end.exception, whose=whose(plugin)), end
+        else:
+            answer = Answer(name, end.value, builtin=False, whose=whose(plugin))
+            if answer.error is not None:
+                failure = Failure(plugin, "call", answer.error)
+        if failure is not None:
             plugin.state, plugin.failure = FAILED, failure
-            text = "%s\n%s"
-            log.warning(text, failure, failure.traceback.rstrip(), extra={"vplug": ("probe", name)})
+            log.warning("%s\n%s", failure, failure.traceback.rstrip(), extra={"vplug": ("probe", name)})
         answers.append(answer)
     loader.demand(plugins)
     chosen = choose(answers)

@@ -135,7 +135,9 @@ class VllmLoader(PluginLoader):
 
     def _lists(self) -> Any:
         """The list of names that decides for this group, or None where all are loaded."""
-        return next((allowed for group, _, allowed, _ in reversed(self.policy.lists) if group in {None, self.group}), None)
+        return next(
+            (allowed for group, _, allowed, _ in reversed(self.policy.lists) if group in {None, self.group}), None
+        )
 
     def _object(self, plugin: Plugin, *, raising: bool = False) -> Loaded | Failure | None:
         if self._lists() is not None:
@@ -175,4 +177,5 @@ class VllmLoader(PluginLoader):
 
 
 def whose(plugin: Plugin) -> str:
+    """The distribution and version of a plugin, for people."""
     return " ".join(filter(None, (plugin.project, plugin.version))) or "an unnamed distribution"
