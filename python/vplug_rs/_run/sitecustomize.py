@@ -23,10 +23,17 @@ def _install():
         vplug_rs.install()
 
 
+def _join():
+    if os.environ.get("VPLUG_RUN") and os.environ.get("VPLUG_VLLM"):
+        from vplug_rs.vllm.activation import activate
+
+        activate("vplug run")
+
+
 def _begin():
     if sys.version_info < (3, 11):
         return
-    for step in (_trace, _install):  # in this order: `install` takes what it finds for the genuine thing
+    for step in (_trace, _install, _join):  # in this order: `install` takes what it finds for the genuine thing
         try:
             step()
         except Exception:  # noqa: S112  # no vplug_rs here, or one that does not fit: the program runs as before

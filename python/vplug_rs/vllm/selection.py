@@ -27,6 +27,7 @@ GROUPS = (GENERAL, PLATFORM, IO_PROCESSOR, STAT_LOGGER, ENDPOINT, LOGITS)
 # below vLLM's own logger, whose handlers it uses; each record has `vplug`: (kind, plugin name or None)
 log = logging.getLogger("vllm.vplug_rs")
 _told: set[str] = set()
+_latest: dict[str, VllmLoader] = {}
 
 
 def policy_for(group: str) -> Policy:
@@ -116,6 +117,7 @@ class VllmLoader(PluginLoader):
         return [Plugin.of(point, self.group) for point in points]
 
     def _judged(self) -> list[Plugin]:
+        _latest[self.group] = self
         plugins = super()._judged()
         rows = list(self._rows.values())
         if not rows:
@@ -174,6 +176,11 @@ class VllmLoader(PluginLoader):
 
     def _say(self, level: int, kind: str, name: str | None, text: str, *words: Any) -> None:
         log.log(level, text, *words, extra={"vplug": (kind, name)})
+
+
+def rows() -> list[Plugin]:
+    """The plugins of all groups that were asked for in this process, as they stand."""
+    return [plugin for loader in list(_latest.values()) for plugin in list(loader._rows.values())]
 
 
 def whose(plugin: Plugin) -> str:

@@ -1,0 +1,233 @@
+"""In a process of a running vLLM: the fast metadata, our loader behind vLLM's functions, our records in its metrics.
+
+Modules are patched right after they were executed, or now if they were; what has bound a function by name is rebound.
+Every patch checks the signature that it replaces. If ours fails in a way that is no verdict on a plugin or a policy,
+vLLM's own function answers.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+
+from vplug_rs import env
+from vplug_rs._strict._hook import Watcher
+from vplug_rs.vllm import versions
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
+    from vplug_rs.patching import Patch
+
+OFF, INERT, ACTIVE = "off", "inert", "active"
+
+
+class State:
+    """What became of us in this process.
+
+    Attributes:
+        state: "off" (by the variable), "inert" (see `reason`) or "active".
+        reason: Why it is inert, in one sentence; else empty.
+        door: What called `activate` first.
+        version: The vLLM that was found, or None.
+        patches: What was replaced, and what could not be.
+    """
+
+    def __init__(self) -> None:
+        self.state, self.reason, self.door = OFF, "", ""
+        self.version: str | None = None
+        self.patches: list[Patch] = []
+
+
+_state = State()
+
+
+def state() -> State:
+    """What became of us in this process."""
+    return _state
+
+
+def activate(door: str) -> State:
+    """Takes part in this process's vLLM, once; the later calls change nothing.
+
+    Returns:
+        What became of it.
+    """
+    if _state.door or env.switch(env.VLLM) is not True:
+        if not _state.door and (word := env.unknown_word(env.VLLM)) is not None:
+            _state.door = door
+            _inert(f"{env.VLLM} is {word!r}, which is neither {', '.join(env.ON)} nor {', '.join(env.OFF)}")
+        return _state
+    _state.door = door
+    _state.version = versions.installed()
+    if _state.version is None:
+        _state.state, _state.reason = INERT, "no vLLM is installed"  # some other program that imports torch
+        return _state
+    if not versions.is_supported(_state.version):
+        _inert(f"vLLM {_state.version} is none of those that it knows ({', '.join(versions.SUPPORTED)})")
+        return _state
+    _state.state = ACTIVE
+    import vplug_rs
+
+    vplug_rs.install()
+    sys.meta_path.insert(0, Watcher(_executed, tuple(_PATCHES)))
+    for name in _PATCHES:
+        module = sys.modules.get(name)
+        # one that is being executed is patched when the watcher is called, unless it was found before we came
+        if module is not None:
+            _executed(module, name)
+    return _state
+
+
+def _inert(reason: str) -> None:
+    _state.state, _state.reason = INERT, reason
+    sys.stderr.write(f"vplug_rs takes no part in this vLLM: {reason}\n")
+
+
+def _executed(module: ModuleType, name: str) -> None:
+    try:
+        _PATCHES[name](module)
+    except Exception as error:  # noqa: BLE001  # inside an import of vLLM: it goes on without this patch
+        from vplug_rs.notices import warn
+
+        warn(f"{name} could not be patched: {type(error).__name__}: {error}")
+
+
+def _replace(module: ModuleType, name: str, ours: Callable[..., Any], expects: Callable[..., Any]) -> None:
+    """Puts ours in the place of a function, and wherever a module of vLLM has bound it by name."""
+    from vplug_rs import patching  # what it imports in turn, every vLLM has imported
+
+    original = vars(module).get(name)
+
+    def make(theirs: Callable[..., Any]) -> Callable[..., Any]:
+        def replacement(*args: Any, **kwargs: Any) -> Any:
+            return _answered(ours, theirs, args, kwargs)
+
+        return replacement
+
+    patch = patching.replace(
+        module, name, make, expects=expects, switch=env.VLLM, label=f"vplug_rs.{name}", contain=False
+    )
+    _state.patches.append(patch)
+    if patch.state != patching.APPLIED:
+        from vplug_rs.notices import warn
+
+        warn(f"vLLM's {name} stays as it is: {patch.reason}")
+        return
+    installed = vars(module)[name]
+    for other, found in list(sys.modules.items()):
+        if other.startswith("vllm") and found is not module:
+            space = getattr(found, "__dict__", {})  # None stands for a blocked import
+            if space.get(name) is original:
+                space[name] = installed
+
+
+def _answered(ours: Callable[..., Any], theirs: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    from vplug_rs.errors import VplugError
+
+    try:
+        return ours(*args, **kwargs)
+    except (VplugError, RuntimeError, ValueError):
+        raise  # a verdict: on a policy, a plugin that has to be there, several platforms
+    except Exception as error:  # noqa: BLE001  # a fault of ours
+        from vplug_rs.vllm.selection import log
+
+        text = "vplug_rs failed in place of %s, which answers itself"
+        log.error(text, getattr(theirs, "__name__", theirs), exc_info=error)
+        return theirs(*args, **kwargs)
+
+
+def _takes_group(group: str) -> None:
+    """The signature that is expected."""
+
+
+def _takes_tasks(supported_tasks: Any = None) -> None:
+    """The signature that is expected."""
+
+
+def _plugins(module: ModuleType) -> None:
+    from vplug_rs.vllm import functions
+
+    def general() -> None:
+        functions.load_general_plugins()
+        with suppress(AttributeError):
+            module.plugins_loaded = True  # type: ignore[attr-defined]  # others may ask
+
+    _replace(module, "load_plugins_by_group", functions.load_plugins_by_group, _takes_group)
+    _replace(module, "load_general_plugins", general, lambda: None)
+    _replace(module, "load_endpoint_plugins", functions.load_endpoint_plugins, _takes_tasks)
+
+
+def _platforms(module: ModuleType) -> None:
+    from vplug_rs.vllm import functions
+
+    def resolve() -> str:
+        probes, device = module.builtin_platform_plugins, module.envs.VLLM_TARGET_DEVICE
+        return functions.resolve_platform(probes, device, "vllm.platforms.interface.UnspecifiedPlatform")
+
+    _replace(module, "resolve_current_platform_cls_qualname", resolve, lambda: None)
+
+
+def _logits_v1(module: ModuleType) -> None:
+    from vplug_rs.vllm import functions
+
+    def load() -> list[Any]:
+        return functions.load_logits_processors(guard=module.guard_cuda_initialization)
+
+    _replace(module, "_load_logitsprocs_plugins", load, lambda: None)
+
+
+def _logits_v2(module: ModuleType) -> None:
+    from vplug_rs.vllm import functions
+
+    def load() -> list[Any]:
+        from importlib import import_module
+
+        guard = import_module("vllm.utils.torch_utils").guard_cuda_initialization
+        return functions.load_logits_processors(module.LogitsProcessor, guard=guard)
+
+    _replace(module, "_load_v2_logitsprocs_plugins", load, lambda: None)
+
+
+def _metrics(module: ModuleType) -> None:
+    from vplug_rs import patching
+    from vplug_rs.vllm import metrics
+
+    def make(original: Callable[[], Any]) -> Callable[[], Any]:
+        def registry() -> Any:
+            found = original()
+            metrics.add(found)
+            return found
+
+        return registry
+
+    name, label = "get_prometheus_registry", "vplug_rs.metrics"
+    _state.patches.append(patching.replace(module, name, make, expects=lambda: None, switch=env.VLLM, label=label))
+
+
+def _ray(module: ModuleType) -> None:
+    """Our variables travel to Ray's workers, by this module's own set.
+
+    The variable that vLLM has for it would change the key of its compile cache.
+    """
+    prefixes = getattr(module, "DEFAULT_ENV_VAR_PREFIXES", None)
+    if isinstance(prefixes, set):
+        prefixes.add("VPLUG_")
+        return
+    name = "VLLM_RAY_EXTRA_ENV_VAR_PREFIXES_TO_COPY"
+    words = [word for word in os.environ.get(name, "").split(",") if word]
+    os.environ[name] = ",".join(dict.fromkeys([*words, "VPLUG_"]))
+
+
+_PATCHES: dict[str, Callable[[ModuleType], None]] = {
+    "vllm.plugins": _plugins,
+    "vllm.platforms": _platforms,
+    "vllm.v1.sample.logits_processor": _logits_v1,
+    "vllm.v1.worker.gpu.sample.logits_processor.loader": _logits_v2,
+    "vllm.v1.metrics.prometheus": _metrics,
+    "vllm.ray.ray_env": _ray,
+}
