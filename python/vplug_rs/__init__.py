@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from vplug_rs._core import Diagnostic as Diagnostic
     from vplug_rs.errors import LoadCycleError as LoadCycleError
     from vplug_rs.errors import LoadTimeoutError as LoadTimeoutError
+    from vplug_rs.errors import PluginKindError as PluginKindError
     from vplug_rs.errors import PluginLoadError as PluginLoadError
     from vplug_rs.errors import PluginNotFoundError as PluginNotFoundError
     from vplug_rs.errors import PluginRefusedError as PluginRefusedError
@@ -73,6 +74,7 @@ __all__ = [
     "LoadCycleError",
     "LoadTimeoutError",
     "PackageNotFoundError",
+    "PluginKindError",
     "PluginLoadError",
     "PluginLoader",
     "PluginNotFoundError",
@@ -105,6 +107,7 @@ _ELSEWHERE = {
         (
             "LoadCycleError",
             "LoadTimeoutError",
+            "PluginKindError",
             "PluginLoadError",
             "PluginNotFoundError",
             "PluginRefusedError",

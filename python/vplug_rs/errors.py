@@ -97,6 +97,37 @@ class PluginLoadError(VplugError):
         self.failures = tuple(failures)
 
 
+class PluginKindError(VplugError, TypeError):
+    """What a plugin names, or what calling it gave, is not what its group wants.
+
+    Args:
+        message: All of it, with the plugin's distribution and version.
+        reason: The fault alone, for a record that names the plugin itself.
+        plugin: The plugin's name.
+        distribution: Whose it is, or `None`.
+        version: Of the distribution, or `None`.
+        hint: The fix.
+    """
+
+    exit_status = 1
+
+    def __init__(  # noqa: PLR0913  # keywords of a record
+        self,
+        message: str,
+        *,
+        reason: str,
+        plugin: str,
+        distribution: str | None,
+        version: str | None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.reason = reason
+        self.plugin = plugin
+        self.distribution = distribution
+        self.version = version
+
+
 class LoadCycleError(VplugError):
     """Threads wait for each other's plugins in a circle. `chain` has each thread with what it waits for."""
 
