@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -78,6 +79,5 @@ def test_the_environment_is_the_only_means(tmp_path: Path) -> None:
         check=True,
     ).stdout
     folder = os.path.join(os.path.dirname(os.path.abspath(vplug_rs.__file__)), "_run")
-    assert ours == plain.replace(f'"PYTHONPATH": "{environment["PYTHONPATH"]}"',
-                                 f'"PYTHONPATH": "{folder}{os.pathsep}{environment["PYTHONPATH"]}"')  # fmt: skip
-    assert ours != plain
+    wanted = {**json.loads(plain), "PYTHONPATH": f"{folder}{os.pathsep}{environment['PYTHONPATH']}", "VPLUG_RUN": "1"}
+    assert json.loads(ours) == wanted
