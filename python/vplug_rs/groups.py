@@ -150,10 +150,14 @@ GROUPS = {
 }
 
 
+def owner(plugin: Plugin) -> str:
+    """A plugin's distribution and version, for a message."""
+    return " ".join(filter(None, (plugin.project, plugin.version))) or "an unnamed distribution"
+
+
 def whose(plugin: Plugin) -> str:
     """A plugin with its distribution and version, for a message."""
-    owner = " ".join(filter(None, (plugin.project, plugin.version))) or "an unnamed distribution"
-    return f"plugin `{plugin.name}` of {owner}"
+    return f"plugin `{plugin.name}` of {owner(plugin)}"
 
 
 def check(plugin: Plugin, found: Any = None) -> PluginKindError | None:
@@ -181,7 +185,7 @@ def check_answer(plugin: Plugin, answer: Any) -> PluginKindError | None:
             return None
         fix = f"Return an object of it: `return {answer.__name__}()`." if _is_class(answer) else _NO_RETURN
         return _refusal(plugin, f"its call gave {_told(answer)}, and a plugin object is wanted", fix)
-    if answer is None or (type(answer) is str and _is_dotted(answer)):
+    if answer is None or (type(answer) is str and is_dotted(answer)):
         return None
     wanted = "and a class's dotted name is wanted, as `package.module.Class`, or `None` where it does not apply"
     return _refusal(plugin, f"its call gave {_told(answer)}, {wanted}", _answer_fix(answer))
@@ -225,7 +229,7 @@ def _fix(wants: str, value: str, found: Any) -> str:
 def _answer_fix(answer: Any) -> str:
     if _is_class(answer):
         return f'Return its name, not the class itself: `return "{_dotted(answer)}"`.'
-    if type(answer) is str and _is_dotted(answer.strip().replace(":", ".")):
+    if type(answer) is str and is_dotted(answer.strip().replace(":", ".")):
         return f'vLLM splits at the last dot, and strips nothing: `return "{answer.strip().replace(":", ".")}"`.'
     if answer == "" or answer is False:
         return "Return `None` where the plugin does not apply."
@@ -237,7 +241,8 @@ def _dotted(found: type) -> str:
     return f"{found.__module__}.{found.__qualname__ if found.__qualname__.isidentifier() else 'Class'}"
 
 
-def _is_dotted(text: str) -> bool:
+def is_dotted(text: str) -> bool:
+    """Whether a text names something in a module: `package.module.Class`."""
     return "." in text and all(part.isidentifier() for part in text.split("."))
 
 

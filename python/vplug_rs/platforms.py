@@ -7,6 +7,7 @@ once, and an answer that names no class counts as a failure, not as a platform.
 from __future__ import annotations
 
 from vplug_rs.errors import VplugError
+from vplug_rs.groups import is_dotted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,12 +52,6 @@ class Answer:
     def __repr__(self) -> str:
         said = self.qualname or (f"{type(self.error).__name__}: {self.error}" if self.error else "declined")
         return f"<Answer {self.name!r}: {said}>"
-
-
-def is_dotted(text: str) -> bool:
-    """Whether a text names something in a module: `package.module.Class`."""
-    parts = text.split(".")
-    return len(parts) > 1 and all(part.isidentifier() for part in parts)
 
 
 def ask(probes: Mapping[str, Callable[[], Any]]) -> list[Answer]:

@@ -139,9 +139,9 @@ class Ours:
     """The functions under test."""
 
     def __init__(self) -> None:
-        from vplug_rs.vllm import functions
+        from vplug_rs.vllm import endpoints, functions
 
-        self.functions = functions
+        self.functions, self.endpoints = functions, endpoints
 
     def ready(self, job: Job) -> None:
         """Set the variables that ours read themselves."""
@@ -156,7 +156,7 @@ class Ours:
         if operation == "general":
             return self.functions.load_general_plugins()
         if operation == "endpoint":
-            return self.functions.load_endpoint_plugins(*words)
+            return self.endpoints.load_endpoint_plugins(*words)
         if operation == "platform":
             return self.functions.resolve_platform(self.probes, self.job["device"], UNSPECIFIED)
         return self.functions.load_logits_processors()

@@ -102,7 +102,9 @@ def check(found: Any, plugin: Plugin | None = None) -> list[Finding]:
     return it.findings
 
 
-def select(explicit: str | None, from_model: Any = None, *, policy: Policy | None = None) -> Selection | None:
+def select(
+    explicit: str | None, from_model: Any = None, *, policy: Policy | None = None, loader: PluginLoader | None = None
+) -> Selection | None:
     """The IO processor that is asked for; None, and no look at what is installed, if none is.
 
     The plugin is imported, and called once in a process; then its class is imported. Nothing of any other plugin is.
@@ -111,6 +113,7 @@ def select(explicit: str | None, from_model: Any = None, *, policy: Policy | Non
         explicit: The name that the caller gave (`--io-processor-plugin`). It wins.
         from_model: `io_processor_plugin` in the model's `config.json`.
         policy: By default `VLLM_PLUGINS`, as vLLM reads it.
+        loader: The loader of the group that is asked, with a policy of its own.
 
     Raises:
         IOProcessorNotFoundError: none of that name is installed; the text says which are.
@@ -126,7 +129,8 @@ def select(explicit: str | None, from_model: Any = None, *, policy: Policy | Non
     if not isinstance(name, str) or not name:
         text = f"`io_processor_plugin` in the model's configuration is {name!r}, and the name of a plugin is wanted"
         raise IOProcessorNotFoundError(text, hint="Name one with `--io-processor-plugin`.")
-    loader = PluginLoader(groups.IO_PROCESSOR, policy=Policy.vllm() if policy is None else policy, kind="any")
+    if loader is None:
+        loader = PluginLoader(groups.IO_PROCESSOR, policy=Policy.vllm() if policy is None else policy, kind="any")
     try:
         plugin = loader.get(name)
     except PluginRefusedError as error:

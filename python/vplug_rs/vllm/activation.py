@@ -149,8 +149,16 @@ def _takes_tasks(supported_tasks: Any = None) -> None:
     """The signature that is expected."""
 
 
+def _takes_app(app: Any, supported_tasks: Any) -> None:
+    """The signature that is expected."""
+
+
+def _takes_config(vllm_config: Any, renderer: Any, plugin_from_init: Any = None) -> None:
+    """The signature that is expected."""
+
+
 def _plugins(module: ModuleType) -> None:
-    from vplug_rs.vllm import functions
+    from vplug_rs.vllm import endpoints, functions
 
     def general() -> None:
         functions.load_general_plugins()
@@ -159,7 +167,7 @@ def _plugins(module: ModuleType) -> None:
 
     _replace(module, "load_plugins_by_group", functions.load_plugins_by_group, _takes_group)
     _replace(module, "load_general_plugins", general, lambda: None)
-    _replace(module, "load_endpoint_plugins", functions.load_endpoint_plugins, _takes_tasks)
+    _replace(module, "load_endpoint_plugins", endpoints.load_endpoint_plugins, _takes_tasks)
 
 
 def _platforms(module: ModuleType) -> None:
@@ -191,6 +199,28 @@ def _logits_v2(module: ModuleType) -> None:
         return functions.load_logits_processors(module.LogitsProcessor, guard=guard)
 
     _replace(module, "_load_v2_logitsprocs_plugins", load, lambda: None)
+
+
+def _io_processors(module: ModuleType) -> None:
+    from vplug_rs.vllm import functions
+
+    def get(vllm_config: Any, renderer: Any, plugin_from_init: Any = None) -> Any:
+        asked = None if plugin_from_init else vllm_config.model_config.hf_config.to_dict().get("io_processor_plugin")
+        found = functions.io_processor_class(plugin_from_init, asked)
+        return None if found is None else found(vllm_config, renderer)
+
+    _replace(module, "get_io_processor", get, _takes_config)
+
+
+def _endpoints(module: ModuleType) -> None:
+    from vplug_rs.vllm import endpoints
+
+    genuine = module.attach_endpoint_plugins
+
+    def attach(app: Any, supported_tasks: Any) -> Any:
+        return endpoints.attach_endpoint_plugins(genuine, app, supported_tasks)
+
+    _replace(module, "attach_endpoint_plugins", attach, _takes_app)
 
 
 def _metrics(module: ModuleType) -> None:
@@ -226,6 +256,8 @@ def _ray(module: ModuleType) -> None:
 _PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "vllm.plugins": _plugins,
     "vllm.platforms": _platforms,
+    "vllm.plugins.endpoint_plugins.interface": _endpoints,
+    "vllm.plugins.io_processors": _io_processors,
     "vllm.v1.sample.logits_processor": _logits_v1,
     "vllm.v1.worker.gpu.sample.logits_processor.loader": _logits_v2,
     "vllm.v1.metrics.prometheus": _metrics,

@@ -9,14 +9,15 @@ from __future__ import annotations
 import logging
 
 from vplug_rs.errors import PluginLoadError
+from vplug_rs.groups import GENERAL, IO_PROCESSOR, LOGITS_PROCESSOR, PLATFORM, owner, whose
 from vplug_rs.loading import attempt
 from vplug_rs.loading.plugin import FAILED, Failure
 from vplug_rs.platforms import Answer, ask, choose
-from vplug_rs.vllm.selection import ENDPOINT, GENERAL, LOGITS, PLATFORM, VllmLoader, log, whose
+from vplug_rs.vllm.selection import VllmLoader, log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
     from typing import Any
 
@@ -49,39 +50,21 @@ def load_general_plugins() -> None:
     loader.demand(chosen)
 
 
-def load_endpoint_plugins(supported_tasks: Iterable[str] | None = None) -> list[Any]:
-    """The endpoint plugins that a list names, made by their factories, if the server has a task that they ask for.
+def io_processor_class(explicit: str | None, from_model: Any) -> Any:
+    """The class of the IO processor that is asked for, or None if none is; no other plugin is imported.
 
-    Without a list none is loaded. Each factory is called once for each call of this function, as in vLLM.
-
-    Args:
-        supported_tasks: The tasks of the server; None has none of those that a plugin may ask for.
+    Raises:
+        ValueError: it is not there; `vplug_rs.interfaces.io_processor` has the kinds of that.
     """
-    loader = VllmLoader(ENDPOINT)
-    if loader.names_none():
-        plugins = loader.report().plugins
-        if plugins:
-            names = ", ".join(plugin.name for plugin in plugins)
-            text = "Endpoint plugins are installed (%s), but %s names none; they add routes, so they have to be named"
-            log.warning(text, names, loader.policy.origin, extra={"vplug": ("unlisted", None)})
-        return []
-    tasks = set(supported_tasks or ())
-    out = []
-    for name, plugin in loader.select().items():
-        try:
-            made = plugin.object()
-            required = made.required_tasks
-            wanted = None if required is None else set(required)
-        except (Exception, SystemExit):  # noqa: BLE001  # contained: told with its traceback
-            log.exception("Endpoint plugin %s cannot be made", name, extra={"vplug": ("failed", name)})
-            continue
-        if wanted is not None and not wanted & tasks:
-            text = "Endpoint plugin %s is left out: it asks for one of %s, and the server has %s"
-            log.info(text, name, required, supported_tasks, extra={"vplug": ("gated", name)})
-            continue
-        log.info("Endpoint plugin %s is loaded", name, extra={"vplug": ("attached", name)})
-        out.append(made)
-    return out
+    from vplug_rs.interfaces import io_processor
+
+    found = io_processor.select(explicit or None, from_model, loader=VllmLoader(IO_PROCESSOR))
+    if found is None:
+        return None
+    for finding in found.findings:
+        log.warning("%s", finding, extra={"vplug": ("warning", found.plugin.name)})
+    log.info("The IO processor is %s", found.plugin.name, extra={"vplug": ("processor", found.plugin.name)})
+    return found.cls
 
 
 def load_logits_processors(
@@ -97,7 +80,7 @@ def load_logits_processors(
         RuntimeError: one cannot be loaded.
         ValueError: one is no subclass of `base`.
     """
-    loader = VllmLoader(LOGITS)
+    loader = VllmLoader(LOGITS_PROCESSOR)
     out = []
     for plugin in loader._judged():
         if guard is None:
@@ -110,7 +93,7 @@ def load_logits_processors(
         found = plugin.object
         if base is not None and not (isinstance(found, type) and issubclass(found, base)):
             raise ValueError(
-                f"plugin `{plugin.name}` in {LOGITS}, of {plugin.project} {plugin.version}, is no subclass of "
+                f"{whose(plugin)} in {LOGITS_PROCESSOR} is no subclass of "
                 f"{base.__module__}.{base.__qualname__}: this runner takes no other interface"
             )
         out.append(found)
@@ -145,9 +128,9 @@ def resolve_platform(probes: Mapping[str, Callable[[], Any]], target_device: str
         end = attempt.call(plugin, plugin.object)
         failure: Failure | None = None
         if isinstance(end, Failure):
-            answer, failure = Answer(name, builtin=False, error=end.exception, whose=whose(plugin)), end
+            answer, failure = Answer(name, builtin=False, error=end.exception, whose=owner(plugin)), end
         else:
-            answer = Answer(name, end.value, builtin=False, whose=whose(plugin))
+            answer = Answer(name, end.value, builtin=False, whose=owner(plugin))
             if answer.error is not None:
                 failure = Failure(plugin, "call", answer.error)
         if failure is not None:

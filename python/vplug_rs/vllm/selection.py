@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from vplug_rs import _core, env
+from vplug_rs import _core, env, groups
 from vplug_rs.errors import PluginLoadError, PluginNotFoundError, PluginRefusedError
+from vplug_rs.groups import ENDPOINT, GENERAL, GROUPS, IO_PROCESSOR, LOGITS_PROCESSOR, owner
 from vplug_rs.loader import PluginLoader
 from vplug_rs.loading.plugin import FAILED, FILTERED, Failure, Plugin
 from vplug_rs.policy import Policy
@@ -15,14 +16,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from vplug_rs._core import Loaded
-
-GENERAL = "vllm.general_plugins"
-PLATFORM = "vllm.platform_plugins"
-IO_PROCESSOR = "vllm.io_processor_plugins"
-STAT_LOGGER = "vllm.stat_logger_plugins"
-ENDPOINT = "vllm.endpoint_plugins"
-LOGITS = "vllm.logits_processors"
-GROUPS = (GENERAL, PLATFORM, IO_PROCESSOR, STAT_LOGGER, ENDPOINT, LOGITS)
 
 # below vLLM's own logger, whose handlers it uses; each record has `vplug`: (kind, plugin name or None)
 log = logging.getLogger("vllm.vplug_rs")
@@ -44,9 +37,10 @@ def policy_for(group: str) -> Policy:
         if group == ENDPOINT:
             rules["explicit_only"] = [*rules.get("explicit_only", ()), group]
         return Policy(**{**rules, "strict": strict or rules.get("strict", False)})
-    if group == LOGITS:
+    if group == LOGITS_PROCESSOR:
         return Policy(collision="all", strict=strict, origin="vLLM, which has no list for this group,")
-    return Policy.vllm(strict=strict, collision="all")
+    # of IO processors only the one that is asked for is loaded, so what counts is decided before
+    return Policy.vllm(strict=strict, collision="last" if group == IO_PROCESSOR else "all")
 
 
 class VllmLoader(PluginLoader):
@@ -54,7 +48,7 @@ class VllmLoader(PluginLoader):
 
     def __init__(self, group: str) -> None:
         super().__init__(group, policy=policy_for(group), kind="any")
-        self.level = logging.DEBUG if group in {GENERAL, LOGITS} else logging.INFO
+        self.level = logging.DEBUG if group in {GENERAL, LOGITS_PROCESSOR} else logging.INFO
 
     def select(self) -> dict[str, Plugin]:
         """Loads the group: `{name: plugin}`. Of doubles the last counts, in the place of the first, as in vLLM's dict.
@@ -68,10 +62,15 @@ class VllmLoader(PluginLoader):
             other = chosen.get(plugin.name)
             if other is not None:
                 self._warn(
-                    f"plugin `{plugin.name}` in {self.group} is offered by {whose(other)} and by {whose(plugin)}; "
+                    f"plugin `{plugin.name}` in {self.group} is offered by {owner(other)} and by {owner(plugin)}; "
                     "the last one counts"
                 )
             chosen[plugin.name] = plugin
+        for plugin in chosen.values():
+            # vLLM takes it as it is and fails later; here that is said where it can be mended
+            error = groups.check(plugin)
+            if error is not None:
+                self._warn(f"{error} ({error.hint})")
         self.demand(chosen)
         return chosen
 
@@ -83,7 +82,7 @@ class VllmLoader(PluginLoader):
                 continue
             for row in rows:
                 if row.state == FILTERED:
-                    text = f"plugin `{name}` of {whose(row)}, which {env.REQUIRE} names, may not load: {row.rule}"
+                    text = f"plugin `{name}` of {owner(row)}, which {env.REQUIRE} names, may not load: {row.rule}"
                     raise PluginRefusedError(text, verdict=row.rule, hint="Allow it, or do not require it.")
                 if row.failure is not None:
                     text = f"a plugin that {env.REQUIRE} names failed: {row.failure}"
@@ -127,7 +126,7 @@ class VllmLoader(PluginLoader):
             return plugins
         self._say(self.level, "heading", None, "Plugins installed for %s:", self.group)
         for row in rows:
-            self._say(self.level, "available", row.name, "- %s = %s, of %s", row.name, row.value, whose(row))
+            self._say(self.level, "available", row.name, "- %s = %s, of %s", row.name, row.value, owner(row))
         if self._lists() is None:
             self._say(self.level, "all", None, "All of them are loaded: %s names none", self.policy.origin)
         for row in rows:
@@ -181,8 +180,3 @@ class VllmLoader(PluginLoader):
 def rows() -> list[Plugin]:
     """The plugins of all groups that were asked for in this process, as they stand."""
     return [plugin for loader in list(_latest.values()) for plugin in list(loader._rows.values())]
-
-
-def whose(plugin: Plugin) -> str:
-    """The distribution and version of a plugin, for people."""
-    return " ".join(filter(None, (plugin.project, plugin.version))) or "an unnamed distribution"
