@@ -58,7 +58,7 @@ def io_processor_class(explicit: str | None, from_model: Any) -> Any:
     """
     from vplug_rs.interfaces import io_processor
 
-    found = io_processor.select(explicit or None, from_model, loader=VllmLoader(IO_PROCESSOR))
+    found = io_processor.select(explicit or None, from_model, loader=VllmLoader(IO_PROCESSOR, collision="last"))
     if found is None:
         return None
     for finding in found.findings:

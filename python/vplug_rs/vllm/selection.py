@@ -6,7 +6,7 @@ import logging
 
 from vplug_rs import _core, env, groups
 from vplug_rs.errors import PluginLoadError, PluginNotFoundError, PluginRefusedError
-from vplug_rs.groups import ENDPOINT, GENERAL, GROUPS, IO_PROCESSOR, LOGITS_PROCESSOR, owner
+from vplug_rs.groups import ENDPOINT, GENERAL, GROUPS, LOGITS_PROCESSOR, owner
 from vplug_rs.loader import PluginLoader
 from vplug_rs.loading.plugin import FAILED, FILTERED, Failure, Plugin
 from vplug_rs.policy import Policy
@@ -23,10 +23,10 @@ _told: set[str] = set()
 _latest: dict[str, VllmLoader] = {}
 
 
-def policy_for(group: str) -> Policy:
+def policy_for(group: str, collision: str = "all") -> Policy:
     """What may load: the file in `VPLUG_POLICY`, or else `VLLM_PLUGINS` as vLLM reads it.
 
-    The group of logits processors has no allowlist in vLLM: only the file counts there. Endpoint plugins have to be
+    Every copy of a double is loaded, as in vLLM, unless `collision` says which one. The group of logits processors has no allowlist in vLLM: only the file counts there. Endpoint plugins have to be
     named in either.
     """
     strict, path = env.switch(env.STRICT) is True, env.path(env.POLICY)
@@ -39,15 +39,14 @@ def policy_for(group: str) -> Policy:
         return Policy(**{**rules, "strict": strict or rules.get("strict", False)})
     if group == LOGITS_PROCESSOR:
         return Policy(collision="all", strict=strict, origin="vLLM, which has no list for this group,")
-    # of IO processors only the one that is asked for is loaded, so what counts is decided before
-    return Policy.vllm(strict=strict, collision="last" if group == IO_PROCESSOR else "all")
+    return Policy.vllm(strict=strict, collision=collision)
 
 
 class VllmLoader(PluginLoader):
     """The plugins of one of vLLM's groups."""
 
-    def __init__(self, group: str) -> None:
-        super().__init__(group, policy=policy_for(group), kind="any")
+    def __init__(self, group: str, *, collision: str = "all") -> None:
+        super().__init__(group, policy=policy_for(group, collision), kind="any")
         self.level = logging.DEBUG if group in {GENERAL, LOGITS_PROCESSOR} else logging.INFO
 
     def select(self) -> dict[str, Plugin]:
