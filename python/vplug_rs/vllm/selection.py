@@ -26,8 +26,8 @@ _latest: dict[str, VllmLoader] = {}
 def policy_for(group: str, collision: str = "all") -> Policy:
     """What may load: the file in `VPLUG_POLICY`, or else `VLLM_PLUGINS` as vLLM reads it.
 
-    Every copy of a double is loaded, as in vLLM, unless `collision` says which one. The group of logits processors has no allowlist in vLLM: only the file counts there. Endpoint plugins have to be
-    named in either.
+    Every copy of a double is loaded, as in vLLM, unless `collision` says which one. The group of logits processors has
+    no allowlist in vLLM: only the file counts there. Endpoint plugins have to be named in either.
     """
     strict, path = env.switch(env.STRICT) is True, env.path(env.POLICY)
     if path is not None:
