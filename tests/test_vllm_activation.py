@@ -252,3 +252,16 @@ def test_the_page_has_every_variable_and_every_version() -> None:
     rows: Any = [row.split("|")[1].strip().strip("`") for row in page().splitlines() if row.startswith("| ")]
     assert set(env.VARIABLES) <= set(rows)
     assert set(versions.SUPPORTED) <= set(rows)
+
+
+def test_a_policy_file_counts_for_logits_processors_too_and_that_is_told(host: Host, tmp_path: Path) -> None:
+    points = "[vllm.logits_processors]\nkept = kept_mod:Kept\nout = out_mod:Out\n"
+    build(host.site, dist("acme-logits", "1.0", points))
+    build(host.site, {"kept_mod.py": "class Kept: pass\n", "out_mod.py": "raise SystemExit('imported')\n"})
+    policy = tmp_path / "vplug.toml"
+    policy.write_text('[groups."vllm.logits_processors"]\ndeny = ["out"]\n', "utf-8")
+    code = "from vplug_rs.vllm.functions import load_logits_processors as load\nprint([one.__name__ for one in load()])"
+    done = host.run(code, VPLUG_POLICY=str(policy))
+    assert ok(done) == "['Kept']\n"
+    assert "plugin `out` of acme-logits 1.0 is left out of vllm.logits_processors" in done.stderr
+    assert "vLLM itself would load it" in done.stderr

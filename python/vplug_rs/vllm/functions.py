@@ -82,7 +82,9 @@ def load_logits_processors(
     """
     loader = VllmLoader(LOGITS_PROCESSOR)
     out = []
-    for plugin in loader._judged():
+    plugins = loader._judged()
+    loader.tell_kept_out()
+    for plugin in plugins:
         if guard is None:
             loader._object(plugin)
         else:

@@ -147,6 +147,12 @@ class VllmLoader(PluginLoader):
             self.tell(end)
         return end
 
+    def tell_kept_out(self) -> None:
+        """Warns of what the policy keeps out of a group for which vLLM has no list."""
+        for row in self._rows.values():
+            if row.state == FILTERED:
+                self._warn(f"{groups.whose(row)} is left out of {self.group} ({row.rule}); vLLM itself would load it")
+
     def names_none(self) -> bool:
         """Whether no list says a word on this group."""
         return self._lists() is None
