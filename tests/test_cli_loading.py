@@ -47,6 +47,11 @@ def test_timings_show_state_cost_and_rule(lab: CommandLab, host: Path) -> None:
     assert "it is not on the allowlist in DEMO" in done.stdout
 
 
+def test_timings_tell_a_name_on_the_list_that_is_nobodys(lab: CommandLab, host: Path) -> None:
+    done = lab.run(host, "list", "demo.plugins", "--timings", "--env", "DEMO", DEMO="works, kpet")
+    assert "warning: `kpet` in DEMO names nothing\nhint: did you mean `kept`?\n" in done.stderr
+
+
 def test_timings_as_json_are_the_loaders_report(lab: CommandLab, host: Path) -> None:
     done = lab.run(host, "list", "demo.plugins", "--timings", "--json")
     found = json.loads(done.stdout)

@@ -105,6 +105,9 @@ def _timings(args: argparse.Namespace) -> int:
         report.emit(report.json_text("list", found))
     elif plugins:
         report.emit(report.table(TIMINGS, [_timed(plugin) for plugin in plugins], right=(0, 4, 5)))
+        for row in found["unmatched"]:
+            near = row["hidden"] or (f"did you mean `{row['near']}`?" if row["near"] else None)
+            report.message("warning", f"`{row['entry']}` in {row['origin']} names nothing", near)
     if found["error"] is not None:
         report.message("error", found["error"])
         return 1
@@ -123,7 +126,8 @@ def _timed(plugin: dict[str, Any]) -> tuple[str, ...]:
         plugin["state"],
         "" if seconds is None else f"{seconds * 1e3:.1f}",
         "" if seconds is None else str(len(plugin["modules"])),
-        plugin["rule"] if failure is None else f"{failure['phase']}: {failure['exception']}",
+        (plugin["rule"] if failure is None else f"{failure['phase']}: {failure['exception']}")
+        + ("; it initialised CUDA" if plugin["initialised_cuda"] else ""),
     )
 
 
