@@ -173,9 +173,9 @@ impl<K: Eq + Hash + Clone, V, F> Shared<K, V, F> {
         };
         if waiters > 0 {
             inner.ended.insert(serial, (outcome, waiters));
+            drop(inner);
+            self.changed.notify_all(); // a system call, even if nobody waits
         }
-        drop(inner);
-        self.changed.notify_all();
         before
     }
 }

@@ -77,7 +77,7 @@ impl Meter {
             seconds,
             cuda,
             source: source.map(Bound::unbind),
-            process: std::process::id(),
+            process: super::process(),
             modules: modules.into_iter().map(Bound::unbind).collect(),
         })
     }

@@ -14,6 +14,8 @@ mod policy;
 mod records;
 mod scanner;
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 
@@ -25,6 +27,8 @@ mod _core {
         message, normalize, parse_entry_points, parse_reference, read_entry_points, read_files, read_header,
         read_headers, read_record, top_level,
     };
+    #[pymodule_export]
+    use super::forked;
     #[pymodule_export]
     use super::machinery::{is_path_finder, is_plain, is_real};
     #[pymodule_export]
@@ -42,6 +46,7 @@ mod _core {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        forked();
         super::ready_unwinder();
         super::machinery::remember(module.py())?;
         // one for the process, so that both flavours read a folder once
@@ -55,6 +60,19 @@ mod _core {
 /// the shared copy, which asks our frames through ours: unready, it would abort the process.
 fn ready_unwinder() {
     drop(std::panic::catch_unwind(|| std::panic::resume_unwind(Box::new(()))));
+}
+
+/// This process's number. Asking the system for it costs more than the rest of what is noted of a plugin.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+fn process() -> u32 {
+    PROCESS.load(Ordering::Relaxed)
+}
+
+/// To be called in a child that was forked, before anything else here is.
+#[pyfunction]
+fn forked() {
+    PROCESS.store(std::process::id(), Ordering::Relaxed);
 }
 
 /// The answer that stands for "only the interpreter's own machinery can tell".

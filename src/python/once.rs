@@ -94,14 +94,14 @@ impl OnceTable {
                 let open = Open {
                     ticket,
                     key,
-                    process: std::process::id(),
+                    process: super::process(),
                 };
                 Ticket(Mutex::new(Some(open))).into_bound_py_any(py)
             }
             Turn::Done(value) => Ok(value.bind(py).clone()),
             Turn::Wait(waiter) => Waiter {
                 queued: Mutex::new(Some(waiter)),
-                process: std::process::id(),
+                process: super::process(),
             }
             .into_bound_py_any(py),
             Turn::Reentrant => ("reentrant", py.None()).into_bound_py_any(py),
@@ -190,7 +190,7 @@ impl Ticket {
             let place = running.iter().rposition(|known| *known == key);
             place.map(|place| running.remove(place))
         });
-        if std::process::id() != process {
+        if super::process() != process {
             // the lock of the parent's table may be frozen, so it is not touched
             ticket.disown();
             return false;
@@ -258,7 +258,7 @@ impl Waiter {
     fn leave(&self) {
         match self.take() {
             // a signal handler forked inside the wait; the lock of the parent's table may be frozen
-            Some(waiter) if self.process != std::process::id() => waiter.disown(),
+            Some(waiter) if self.process != super::process() => waiter.disown(),
             waiter => drop(waiter),
         }
     }

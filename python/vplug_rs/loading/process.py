@@ -36,6 +36,7 @@ _loaders: list[ref[PluginLoader]] = []
 
 def _after_fork() -> None:
     global _table  # noqa: PLW0603  # the old one's lock may be held by a thread that does not exist here
+    _core.forked()
     _table = _core.once_table()
     for step, done in _done.items():
         for key in [key for key in done if key[0] in _rerun]:
