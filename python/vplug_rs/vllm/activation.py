@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
+from time import perf_counter
 
 from vplug_rs import env
 from vplug_rs._strict._hook import Watcher
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from vplug_rs.patching import Patch
 
 OFF, INERT, ACTIVE = "off", "inert", "active"
+_BY_GROUP = "load_plugins_by_group"
 
 
 class State:
@@ -35,12 +37,15 @@ class State:
         door: What called `activate` first.
         version: The vLLM that was found, or None.
         patches: What was replaced, and what could not be.
+        seconds: How long it took to take part; what is patched later is not in it.
     """
 
     def __init__(self) -> None:
         self.state, self.reason, self.door = OFF, "", ""
         self.version: str | None = None
         self.patches: list[Patch] = []
+        self.seconds = 0.0
+        self.by_group: Any = None  # what vLLM's modules have as `load_plugins_by_group`
 
 
 _state = State()
@@ -62,7 +67,15 @@ def activate(door: str) -> State:
             _state.door = door
             _inert(f"{env.VLLM} is {word!r}, which is neither {', '.join(env.ON)} nor {', '.join(env.OFF)}")
         return _state
+    began = perf_counter()
     _state.door = door
+    try:
+        return _take_part()
+    finally:
+        _state.seconds = perf_counter() - began
+
+
+def _take_part() -> State:
     _state.version = versions.installed()
     if _state.version is None:
         _state.state, _state.reason = INERT, "no vLLM is installed"  # some other program that imports torch
@@ -97,14 +110,21 @@ def _executed(module: ModuleType, name: str) -> None:
         warn(f"{name} could not be patched: {type(error).__name__}: {error}")
 
 
-def _replace(module: ModuleType, name: str, ours: Callable[..., Any], expects: Callable[..., Any]) -> None:
-    """Puts ours in the place of a function, and wherever a module of vLLM has bound it by name."""
+def _replace(
+    module: ModuleType, name: str, ours: Callable[..., Any], expects: Callable[..., Any], *, by_group: bool = False
+) -> None:
+    """Puts ours in the place of a function, and wherever a module of vLLM has bound it by name.
+
+    With `by_group`, vLLM's own answers where somebody has replaced the `load_plugins_by_group` that it would call.
+    """
     from vplug_rs import patching  # what it imports in turn, every vLLM has imported
 
     original = vars(module).get(name)
 
     def make(theirs: Callable[..., Any]) -> Callable[..., Any]:
         def replacement(*args: Any, **kwargs: Any) -> Any:
+            if by_group and vars(module).get(_BY_GROUP) is not _state.by_group:
+                return theirs(*args, **kwargs)
             return _answered(ours, theirs, args, kwargs)
 
         return replacement
@@ -165,9 +185,10 @@ def _plugins(module: ModuleType) -> None:
         with suppress(AttributeError):
             module.plugins_loaded = True  # type: ignore[attr-defined]  # others may ask
 
-    _replace(module, "load_plugins_by_group", functions.load_plugins_by_group, _takes_group)
-    _replace(module, "load_general_plugins", general, lambda: None)
-    _replace(module, "load_endpoint_plugins", endpoints.load_endpoint_plugins, _takes_tasks)
+    _replace(module, _BY_GROUP, functions.load_plugins_by_group, _takes_group)
+    _state.by_group = vars(module).get(_BY_GROUP)
+    _replace(module, "load_general_plugins", general, lambda: None, by_group=True)
+    _replace(module, "load_endpoint_plugins", endpoints.load_endpoint_plugins, _takes_tasks, by_group=True)
 
 
 def _platforms(module: ModuleType) -> None:
@@ -177,7 +198,7 @@ def _platforms(module: ModuleType) -> None:
         probes, device = module.builtin_platform_plugins, module.envs.VLLM_TARGET_DEVICE
         return functions.resolve_platform(probes, device, "vllm.platforms.interface.UnspecifiedPlatform")
 
-    _replace(module, "resolve_current_platform_cls_qualname", resolve, lambda: None)
+    _replace(module, "resolve_current_platform_cls_qualname", resolve, lambda: None, by_group=True)
 
 
 def _logits_v1(module: ModuleType) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+
+from vplug_rs import _core
+
 # minor version -> how it was tried
 SUPPORTED = {
     "0.32": "in a running vLLM",
@@ -15,6 +19,9 @@ def installed() -> str | None:
     from vplug_rs import metadata
 
     for name in DISTRIBUTIONS:
+        # asked before any import of the program: an exception of the standard's would cost its whole package
+        if _core.is_plain(sys.meta_path) and _core.SCANNER.find(sys.path, name) == ([], []):
+            continue
         try:
             return metadata.version(name)
         except metadata.PackageNotFoundError:
