@@ -151,7 +151,10 @@ def _answered(ours: Callable[..., Any], theirs: Callable[..., Any], args: Any, k
 
     try:
         return ours(*args, **kwargs)
-    except (VplugError, RuntimeError, ValueError):
+    except (VplugError, RuntimeError, ValueError) as error:
+        hint = getattr(error, "hint", None)
+        if hint and hint not in getattr(error, "__notes__", ()):  # vLLM shows a traceback, and that shows notes
+            error.add_note(hint)
         raise  # a verdict: on a policy, a plugin that has to be there, several platforms
     except Exception as error:  # noqa: BLE001  # a fault of ours
         from vplug_rs.vllm.selection import log

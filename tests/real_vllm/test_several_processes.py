@@ -1,0 +1,40 @@
+"""An engine with a process for itself and one for its worker: same tokens, plugins once, and what metadata costs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import figures
+from generation import DOORS, RUN, WITHOUT, generate, holds
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lab import Done
+
+
+@pytest.fixture(scope="module")
+def sides(tmp_path_factory: pytest.TempPathFactory, model: Path, probe: Path) -> dict[str, Done]:
+    folder = tmp_path_factory.mktemp("several")
+    return {side: generate(folder, side, model, probe, VLLM_ENABLE_V1_MULTIPROCESSING="1") for side in (WITHOUT, DOORS, RUN)}
+
+
+# The first start looks at the model in a process of its own, where plugins load as well.
+@pytest.mark.parametrize(("side", "processes"), [(WITHOUT, 4), (DOORS, 3), (RUN, 3)])
+def test_it_starts_and_each_plugin_runs_once(sides: dict[str, Done], side: str, processes: int) -> None:
+    holds(sides[side], side, processes)
+
+
+def test_the_tokens_are_the_same(sides: dict[str, Done]) -> None:
+    tokens = sides[WITHOUT].answer["tokens"]
+    assert len({tuple(one) for one in tokens}) == len(tokens)  # a model that always says the same would show nothing
+    assert sides[DOORS].answer["tokens"] == tokens
+    assert sides[RUN].answer["tokens"] == tokens
+
+
+def test_metadata_takes_less_time(sides: dict[str, Done]) -> None:
+    times = figures.compare("three processes", sides)
+    assert times[DOORS] >= 8
+    assert times[RUN] >= 15
