@@ -277,6 +277,14 @@ def _ray(module: ModuleType) -> None:
     os.environ[name] = ",".join(dict.fromkeys([*words, "VPLUG_"]))
 
 
+def _ray_workers(module: ModuleType) -> None:
+    """Our variables are there before a worker imports vLLM: the others arrive when torch has been at our door."""
+    name = "_RAY_WORKER_PRE_IMPORT_ENV_VARS"
+    names = getattr(module, name, None)
+    if isinstance(names, frozenset):
+        setattr(module, name, names | env.VARIABLES.keys())
+
+
 _PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "vllm.plugins": _plugins,
     "vllm.platforms": _platforms,
@@ -286,4 +294,5 @@ _PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "vllm.v1.worker.gpu.sample.logits_processor.loader": _logits_v2,
     "vllm.v1.metrics.prometheus": _metrics,
     "vllm.ray.ray_env": _ray,
+    "vllm.v1.executor.ray_env_utils": _ray_workers,
 }
