@@ -19,7 +19,7 @@ PYTEST_ARGS ?=
 
 export PYO3_PYTHON := $(BIN)/python
 
-.PHONY: help setup dev demo test test-long oracle test-rust test-model test-python test-pythons lint lint-rust lint-python format \
+.PHONY: help setup dev demo test test-long oracle test-rust test-model test-python test-pythons test-vllm lint lint-rust lint-python format \
 	bench bench-quick bench-setup gate lock wheel clean
 
 help: ## print this list
@@ -70,6 +70,9 @@ test-long: dev ## the long oracle (40 seeds) and a thousand examples for each pr
 test-pythons: wheel ## pytest on the built wheel, on each other interpreter found
 	$(BIN)/python tools/test_pythons.py --environments $(VENV)-pythons -- $(PYTEST_ARGS)
 
+test-vllm: wheel ## the built wheel in a real vLLM on the CPU: an environment of 6 GB, then ten minutes
+	$(BIN)/python tools/test_vllm.py --environment $(VENV)-vllm -- $(PYTEST_ARGS)
+
 lint: lint-rust lint-python ## every check that runs no test
 
 lint-rust: $(STAMP)
@@ -112,8 +115,10 @@ lock: $(STAMP) ## renew the lock files
 		--no-header --extra dev pyproject.toml -o requirements-dev.txt
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-header --extra dev --extra bench pyproject.toml -c requirements-dev.txt -o requirements-bench.txt
+	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --python-platform x86_64-manylinux_2_28 --generate-hashes \
+		--no-emit-index-url --no-header --override requirements-vllm-overrides.txt requirements-vllm.in -o requirements-vllm.txt
 
 clean: ## remove everything that was built, the environments too
-	rm -rf target dist build .venv .venv-pythons .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache
+	rm -rf target dist build .venv .venv-pythons .venv-vllm .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache
 	find python tests benches tools -name __pycache__ -prune -exec rm -rf {} +
 	rm -f python/vplug_rs/*.so

@@ -8,6 +8,8 @@ import pytest
 
 import interpreters
 
+collect_ignore = ["real_vllm"]  # in an environment of its own: `make test-vllm`
+
 
 def pytest_configure() -> None:
     """Set few hypothesis examples; --hypothesis-profile=slow sets many."""

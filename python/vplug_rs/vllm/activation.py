@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 OFF, INERT, ACTIVE = "off", "inert", "active"
 _BY_GROUP = "load_plugins_by_group"
+_FATAL = (RuntimeError, ValueError)  # a logits processor that cannot be loaded stops the start, as in vLLM
 
 
 class State:
@@ -110,12 +111,19 @@ def _executed(module: ModuleType, name: str) -> None:
         warn(f"{name} could not be patched: {type(error).__name__}: {error}")
 
 
-def _replace(
-    module: ModuleType, name: str, ours: Callable[..., Any], expects: Callable[..., Any], *, by_group: bool = False
+def _replace(  # noqa: PLR0913  # what it is about, and how
+    module: ModuleType,
+    name: str,
+    ours: Callable[..., Any],
+    expects: Callable[..., Any],
+    *,
+    by_group: bool = False,
+    verdicts: tuple[type[Exception], ...] = (),
 ) -> None:
     """Puts ours in the place of a function, and wherever a module of vLLM has bound it by name.
 
     With `by_group`, vLLM's own answers where somebody has replaced the `load_plugins_by_group` that it would call.
+    Our exceptions are verdicts, and so are those of `verdicts`; of others vLLM's own function answers.
     """
     from vplug_rs import patching  # what it imports in turn, every vLLM has imported
 
@@ -125,7 +133,7 @@ def _replace(
         def replacement(*args: Any, **kwargs: Any) -> Any:
             if by_group and vars(module).get(_BY_GROUP) is not _state.by_group:
                 return theirs(*args, **kwargs)
-            return _answered(ours, theirs, args, kwargs)
+            return _answered(ours, theirs, args, kwargs, verdicts)
 
         return replacement
 
@@ -146,19 +154,27 @@ def _replace(
                 space[name] = installed
 
 
-def _answered(ours: Callable[..., Any], theirs: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+def _answered(
+    ours: Callable[..., Any],
+    theirs: Callable[..., Any],
+    args: Any,
+    kwargs: Any,
+    verdicts: tuple[type[Exception], ...],
+) -> Any:
     from vplug_rs.errors import VplugError
+    from vplug_rs.patching import StepAside
+    from vplug_rs.vllm.selection import ForeignPointError, log
 
     try:
         return ours(*args, **kwargs)
-    except (VplugError, RuntimeError, ValueError) as error:
+    except ForeignPointError as error:
+        raise StepAside from error
+    except (VplugError, *verdicts) as error:
         hint = getattr(error, "hint", None)
         if hint and hint not in getattr(error, "__notes__", ()):  # vLLM shows a traceback, and that shows notes
             error.add_note(hint)
         raise  # a verdict: on a policy, a plugin that has to be there, several platforms
     except Exception as error:  # noqa: BLE001  # a fault of ours
-        from vplug_rs.vllm.selection import log
-
         text = "vplug_rs failed in place of %s, which answers itself"
         log.error(text, getattr(theirs, "__name__", theirs), exc_info=error)
         return theirs(*args, **kwargs)
@@ -210,7 +226,7 @@ def _logits_v1(module: ModuleType) -> None:
     def load() -> list[Any]:
         return functions.load_logits_processors(guard=module.guard_cuda_initialization)
 
-    _replace(module, "_load_logitsprocs_plugins", load, lambda: None)
+    _replace(module, "_load_logitsprocs_plugins", load, lambda: None, verdicts=_FATAL)
 
 
 def _logits_v2(module: ModuleType) -> None:
@@ -222,7 +238,7 @@ def _logits_v2(module: ModuleType) -> None:
         guard = import_module("vllm.utils.torch_utils").guard_cuda_initialization
         return functions.load_logits_processors(module.LogitsProcessor, guard=guard)
 
-    _replace(module, "_load_v2_logitsprocs_plugins", load, lambda: None)
+    _replace(module, "_load_v2_logitsprocs_plugins", load, lambda: None, verdicts=_FATAL)
 
 
 def _io_processors(module: ModuleType) -> None:

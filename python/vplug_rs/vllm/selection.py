@@ -23,6 +23,10 @@ _told: set[str] = set()
 _latest: dict[str, VllmLoader] = {}
 
 
+class ForeignPointError(TypeError):
+    """Somebody has put objects of its own in the place of entry points: they can be loaded by themselves only."""
+
+
 def policy_for(group: str, collision: str = "all") -> Policy:
     """What may load: the file in `VPLUG_POLICY`, or else `VLLM_PLUGINS` as vLLM reads it.
 
@@ -112,6 +116,11 @@ class VllmLoader(PluginLoader):
                 "sound are used, see `vplug doctor`"
             )
             return super()._found()
+        for point in points:
+            if not _is_entry_point(point, genuine.EntryPoint):
+                raise ForeignPointError(
+                    f"{self.group} holds {type(point).__name__}, which is no entry point of importlib.metadata"
+                )
         return [Plugin.of(point, self.group) for point in points]
 
     def _judged(self) -> list[Plugin]:
@@ -185,3 +194,8 @@ class VllmLoader(PluginLoader):
 def rows() -> list[Plugin]:
     """The plugins of all groups that were asked for in this process, as they stand."""
     return [plugin for loader in list(_latest.values()) for plugin in list(loader._rows.values())]
+
+
+def _is_entry_point(point: Any, genuine: type) -> bool:
+    kind = type(point)
+    return isinstance(point, genuine) or (kind.__name__ == "EntryPoint" and kind.__module__ == "importlib_metadata")
