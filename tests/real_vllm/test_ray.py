@@ -17,9 +17,7 @@ OURS = {"VPLUG_VLLM": "1", "VPLUG_STRICT": "0", "VPLUG_REQUIRE": "probe"}
 
 
 def forwarded(folder: Path, probe: Path, *words: str, **more: str) -> Any:
-    done = lab.run(
-        folder, lab.program("forwarding", folder / "result", *words), lab.environment(folder, probe, **more)
-    )
+    done = lab.run(folder, lab.program("forwarding", folder / "result", *words), lab.environment(folder, probe, **more))
     assert done.status == 0, done.log
     return done.answer
 

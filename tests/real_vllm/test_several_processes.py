@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory, model: Path, probe: Path) -> dict[str, Done]:
     folder = tmp_path_factory.mktemp("several")
-    return {side: generate(folder, side, model, probe, VLLM_ENABLE_V1_MULTIPROCESSING="1") for side in (WITHOUT, DOORS, RUN)}
+    return {
+        side: generate(folder, side, model, probe, VLLM_ENABLE_V1_MULTIPROCESSING="1") for side in (WITHOUT, DOORS, RUN)
+    }
 
 
 # The first start looks at the model in a process of its own, where plugins load as well.

@@ -93,9 +93,7 @@ def run(folder: Path, sources: Path, part: str, model: Path, **more: str) -> Any
 
 
 @pytest.mark.parametrize("part", list(TESTS))
-def test_they_pass_on_our_loader_as_they_do_without_us(
-    part: str, sources: Path, model: Path, tmp_path: Path
-) -> None:
+def test_they_pass_on_our_loader_as_they_do_without_us(part: str, sources: Path, model: Path, tmp_path: Path) -> None:
     found = {}
     for side, more in (("without", {}), ("ours", lab.ON)):
         folder = tmp_path / side

@@ -165,11 +165,12 @@ def _answered(
     from vplug_rs.patching import StepAside
     from vplug_rs.vllm.selection import ForeignPointError, log
 
+    passed: tuple[type[Exception], ...] = (VplugError, *verdicts)
     try:
         return ours(*args, **kwargs)
     except ForeignPointError as error:
         raise StepAside from error
-    except (VplugError, *verdicts) as error:
+    except passed as error:
         hint = getattr(error, "hint", None)
         if hint and hint not in getattr(error, "__notes__", ()):  # vLLM shows a traceback, and that shows notes
             error.add_note(hint)
