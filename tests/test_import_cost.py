@@ -74,8 +74,8 @@ def test_the_measure_sees_modules_and_output(minor: int, tmp_path: Path) -> None
 def test_the_import_loads_its_own_modules_alone(minor: int, tmp_path: Path) -> None:
     loaded = new_modules(minor, import_root(tmp_path / "root"), "import vplug_rs")
     assert unwanted(loaded) == set()
-    assert {"vplug_rs", "vplug_rs._core"} <= loaded
-    assert len(loaded) <= 4, sorted(loaded)
+    # not even the extension: hosts ask for our entry points where it may not load
+    assert loaded == {"vplug_rs"}
 
 
 @each_minor()

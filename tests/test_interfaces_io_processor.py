@@ -139,6 +139,17 @@ def test_the_policy_keeps_it_out(bed: VllmBed) -> None:
     ]
 
 
+def test_a_function_that_makes_one_is_taken_as_vllm_takes_it_with_a_finding(tmp_path: Path) -> None:
+    bed = VllmBed(tmp_path, IO_PROCESSOR).offer("x", "def make(c, r): return 'made'\ndef run(): return 'x_mod.make'")
+    (said,) = bed.run("""
+        from vplug_rs.interfaces import io_processor
+        found = io_processor.select("x")
+        say(found.cls(None, None), [finding.severity for finding in found.findings])
+    """)
+    assert said[0] == "made"
+    assert said[1] == ["error"]
+
+
 ASKED = "; the caller asks for it"
 FAILED = "plugin `x` of acme-x 1.0 failed at {} (`x_mod:run` in vllm.io_processor_plugins): {}" + ASKED
 
@@ -198,8 +209,8 @@ FAILED = "plugin `x` of acme-x 1.0 failed at {} (`x_mod:run` in vllm.io_processo
             ["import"],
         ),
         (
-            "def run(): return 'x_mod.run'",
-            FAILED.format("resolve", "TypeError: `x_mod.run`, which its function names, is function and no class"),
+            "number = 3\ndef run(): return 'x_mod.number'",
+            FAILED.format("resolve", "TypeError: `x_mod.number`, which its function names, is int and no class"),
             "Return the dotted name of the class.",
             ["resolve"],
         ),

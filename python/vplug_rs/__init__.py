@@ -7,8 +7,6 @@
 whose name is the module's. `install()` accelerates the genuine `importlib.metadata` in place.
 """
 
-from vplug_rs import _core
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from vplug_rs._core import Diagnostic as Diagnostic
@@ -121,8 +119,11 @@ _ELSEWHERE = {
 
 
 def __getattr__(name: str) -> object:
-    # nothing but the extension is loaded until it is used
+    # nothing is loaded until it is used, not even the extension: where that does not load, hosts that only look at our
+    # entry points (`vplug_rs.vllm.doors`) must not fail
     if name == "__version__":
+        from vplug_rs import _core
+
         return _core.build_info()["version"]
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -101,19 +101,19 @@ def replace(  # noqa: PLR0913  # keywords, each with its default
         switch: An environment variable; 0, off, false or no in it leaves everything as it is.
         label: Who this is, for a second call at the same place; by default module and name of `make`.
         contain: An exception of the replacement is counted and told once, and the original answers. Not for a
-            replacement whose half-done work must not be repeated; of a coroutine only the creation is contained.
+            replacement whose half-done work must not be repeated. What replaces a coroutine function is one, too.
 
     Returns:
         The patch, applied or not.
     """
-    patch = Patch(owner, name, label or f"{make.__module__}.{make.__qualname__}")
+    patch = Patch(owner, name, label or _told(make))
     if switch is not None and os.environ.get(switch, "").strip().lower() in _OFF_WORDS:
         patch.state, patch.reason = OFF, f"{switch} is {os.environ[switch]}"
         return patch
     raw = inspect.getattr_static(owner, name, None)
     function = raw.__func__ if isinstance(raw, (staticmethod, classmethod)) else raw
-    known = getattr(function, _MARK, None)
-    if isinstance(known, Patch) and known.label == patch.label and known.state == APPLIED:
+    known = _known(function, patch.label)
+    if known is not None:
         return known
     patch.original = function
     patch.reason = _objection(patch, function, expects)
@@ -135,6 +135,18 @@ def replace(  # noqa: PLR0913  # keywords, each with its default
     return patch
 
 
+def _known(function: Any, label: str) -> Patch | None:
+    """The applied patch of that label on a function, below other patches too."""
+    seen: set[int] = set()
+    while function is not None and id(function) not in seen:
+        seen.add(id(function))
+        known = getattr(function, "__dict__", {}).get(_MARK)
+        if isinstance(known, Patch) and known.label == label and known.state == APPLIED:
+            return known
+        function = getattr(function, "__wrapped__", None)
+    return None
+
+
 def _objection(patch: Patch, function: Any, expects: Callable[..., Any] | None) -> str:
     """What speaks against a patch, or nothing."""
     place = f"{_told(patch.owner)}.{patch.name}"
@@ -148,7 +160,10 @@ def _objection(patch: Patch, function: Any, expects: Callable[..., Any] | None) 
         found = _bare(inspect.signature(function))
     except (TypeError, ValueError):
         return f"{place} has a signature that cannot be read"
-    wanted = _bare(inspect.signature(expects))
+    try:
+        wanted = _bare(inspect.signature(expects))
+    except (TypeError, ValueError):
+        return f"{expects!r}, which is expected in its place, is no function with a signature"
     if _shape(found) != _shape(wanted):
         return f"{place} takes {found}, and {wanted} was expected"
     return ""
@@ -166,22 +181,37 @@ def _shape(signature: inspect.Signature) -> list[tuple[str, object, bool]]:
 
 def _wrapper(patch: Patch, original: Any, replacement: Callable[..., Any], *, contain: bool) -> Any:
     @wraps(original)
-    def patched(*args: Any, **kwargs: Any) -> Any:
-        if patch.state != APPLIED:
-            return original(*args, **kwargs)
-        patch._count("calls")
-        try:
-            return replacement(*args, **kwargs)
-        except StepAside:
-            patch._count("stepped_aside")
-        except Exception as error:
-            if not contain:
-                raise
-            if patch._count("failures", error) == 1:
-                _tell(patch)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if patch.state == APPLIED:
+            patch._count("calls")
+            try:
+                return replacement(*args, **kwargs)
+            except Exception as error:  # noqa: BLE001  # raised again unless the original is to answer
+                _step_aside(patch, error, contain=contain)
         return original(*args, **kwargs)
 
-    return patched
+    @wraps(original)
+    async def awaited(*args: Any, **kwargs: Any) -> Any:
+        if patch.state == APPLIED:
+            patch._count("calls")
+            try:
+                answer = replacement(*args, **kwargs)
+                return await answer if inspect.isawaitable(answer) else answer
+            except Exception as error:  # noqa: BLE001  # the same
+                _step_aside(patch, error, contain=contain)
+        return await original(*args, **kwargs)
+
+    return awaited if inspect.iscoroutinefunction(original) else called
+
+
+def _step_aside(patch: Patch, error: Exception, *, contain: bool) -> None:
+    """In an `except` clause: raises again what the host is to see; else the original is to answer."""
+    if isinstance(error, StepAside):
+        patch._count("stepped_aside")
+    elif not contain:
+        raise  # noqa: PLE0704  # the one that is being handled
+    elif patch._count("failures", error) == 1:
+        _tell(patch)
 
 
 def _tell(patch: Patch) -> None:

@@ -27,7 +27,8 @@ def judge(jobs: tuple[Any, Any], theirs: list[Answer], mended: list[Answer], our
         if _alike(operation, theirs[number], one):
             verdicts.append(SAME)
         elif _cannot_list(theirs[number]):
-            verdicts.append(DAMAGED if _bears(operation, one) else [operation, theirs[number], one])
+            bears = _bears(operation, one) and _has_the_sound(job, job["operations"][number], one)
+            verdicts.append(DAMAGED if bears else [operation, theirs[number], one])
         elif operation == "general":
             verdicts.append(_general(job, mended[number], one, again=again))
         elif _alike(operation, mended[number], one, set(job["faulty"]) if operation == "endpoint" else set()):
@@ -50,6 +51,21 @@ def _bears(operation: str, ours: Answer) -> bool:
     if ours[0][0] == "ok":
         return True
     return operation in {"platform", "logits"} and "RuntimeError" in ours[0][1]
+
+
+def _has_the_sound(job: Any, operation: list[Any], ours: Answer) -> bool:
+    """Whether a group that was listed in spite of damage has the plugins of the sound packages: those are available."""
+    if operation[0] != "group":
+        return True
+    available = {name for _, kind, name in ours[2] if kind == "available"}
+    projects = [_bare(project) for project in job["projects"]]
+    # of two copies of a project one is hidden
+    sound = (groups for project, groups in job["sound"] if projects.count(_bare(project)) == 1)
+    return all(set(groups.get(operation[1], ())) <= available for groups in sound)
+
+
+def _bare(project: str) -> str:
+    return project.lower().replace("_", "").replace("-", "")
 
 
 def _outcome(operation: str, theirs: Any, ours: Any) -> bool:

@@ -37,12 +37,15 @@ def named(found: Any) -> Any:
 def probes(job: Job) -> dict[str, Any]:
     """Stubs of the built-in probes."""
 
+    def ordered(name: str, kind: str) -> bool:
+        return name == "cpu" and job["device"] == "cpu" and kind != "none"
+
     def made(name: str, kind: str) -> Any:
         def probe() -> str | None:
             sys.oracle_events.append(["probe", name])  # type: ignore[attr-defined]
             if kind == "raises":
                 raise OSError(f"{name} cannot be probed")
-            return f"builtin.{name}.Platform" if kind == "here" or (name == "cpu" and job["device"] == "cpu") else None
+            return f"builtin.{name}.Platform" if kind == "here" or ordered(name, kind) else None
 
         return probe
 

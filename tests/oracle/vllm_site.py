@@ -90,6 +90,8 @@ class Maker:
         self.root = root
         self.mend = mend
         self.faulty: list[str] = []
+        self.sound: list[list[Any]] = []
+        self.projects: list[str] = []
         self.serial = 0
         self.damage = self.rng.random() < 0.15
         self.folders = [root / f"p{number}" for number in range(self.rng.choice((1, 1, 2, 3)))]
@@ -113,6 +115,8 @@ class Maker:
             "path": [str(folder) for folder in self.folders],
             "plugins": plugins,
             "faulty": self.faulty,
+            "sound": self.sound,
+            "projects": self.projects,
             "device": rng.choice(DEVICES),
             "builtin": {name: rng.choice(("declines",) * 4 + ("here", "raises")) for name in BUILTIN},
             "operations": operations[: rng.choice((3, 5, 10))],
@@ -128,11 +132,14 @@ class Maker:
             rng.choice(("dist", "Dist", "di-st", "di_st")) + str(rng.randint(1, 6)),
         )
         lines = []
+        groups: dict[str, list[str]] = {}
         for group in rng.sample(GROUPS, rng.randint(1, 4)):
             lines.append(f"[{group}]")
+            groups[group] = []
             for name in rng.sample(NAMES, rng.randint(1, 3)):
                 written = RENAMED.get(name, name) if self.mend and group == PLATFORM else name
                 lines.append(f"{written} = {self.value(group, folder)}")
+                groups[group].append(written)
             if rng.random() < 0.03:
                 nameless = f" = {self.value(group, folder)}"
                 lines += [] if self.mend else [nameless]
@@ -160,6 +167,9 @@ class Maker:
                 )
             )
         (info / "entry_points.txt").write_bytes(data)
+        self.projects.append(project)
+        if data == text.encode() and kind == ".dist-info" and info.name[0] != "~":
+            self.sound.append([project, groups])
 
     def value(self, group: str, folder: Path) -> str:
         """A module of its own for one entry point, and the reference to it."""

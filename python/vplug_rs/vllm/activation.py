@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 OFF, INERT, ACTIVE = "off", "inert", "active"
 _BY_GROUP = "load_plugins_by_group"
-_FATAL = (RuntimeError, ValueError)  # a logits processor that cannot be loaded stops the start, as in vLLM
 
 
 class State:
@@ -79,7 +78,10 @@ def activate(door: str) -> State:
 def _take_part() -> State:
     _state.version = versions.installed()
     if _state.version is None:
-        _state.state, _state.reason = INERT, "no vLLM is installed"  # some other program that imports torch
+        if "vllm" in sys.modules:
+            _inert("the vLLM that is being imported has no metadata that tells its version")
+        else:  # some other program that imports torch
+            _state.state, _state.reason = INERT, "no vLLM is installed"
         return _state
     if not versions.is_supported(_state.version):
         _inert(f"vLLM {_state.version} is none of those that it knows ({', '.join(versions.SUPPORTED)})")
@@ -89,12 +91,32 @@ def _take_part() -> State:
 
     vplug_rs.install()
     sys.meta_path.insert(0, Watcher(_executed, tuple(_PATCHES)))
-    for name in _PATCHES:
-        module = sys.modules.get(name)
-        # one that is being executed is patched when the watcher is called, unless it was found before we came
-        if module is not None:
-            _executed(module, name)
+    due = [name for name in _PATCHES if name in sys.modules]
+    if not _patch_now(due):
+        sys.meta_path.insert(0, _Later(due))
     return _state
+
+
+def _patch_now(due: list[str]) -> bool:
+    """Patches the modules that are whole, and takes them off the list; whether none is left."""
+    for name in list(due):
+        module = sys.modules.get(name)
+        if module is None or not getattr(getattr(module, "__spec__", None), "_initializing", False):
+            due.remove(name)
+            if module is not None:
+                _executed(module, name)
+    return not due
+
+
+class _Later:
+    """Finds nothing: it looks, at each import from now on, whether modules are whole that were half imported."""
+
+    def __init__(self, due: list[str]) -> None:
+        self._due = due
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:  # noqa: ARG002  # a finder's
+        if self._due and _patch_now(self._due) and self in sys.meta_path:
+            sys.meta_path.remove(self)
 
 
 def _inert(reason: str) -> None:
@@ -111,35 +133,33 @@ def _executed(module: ModuleType, name: str) -> None:
         warn(f"{name} could not be patched: {type(error).__name__}: {error}")
 
 
-def _replace(  # noqa: PLR0913  # what it is about, and how
-    module: ModuleType,
-    name: str,
-    ours: Callable[..., Any],
-    expects: Callable[..., Any],
-    *,
-    by_group: bool = False,
-    verdicts: tuple[type[Exception], ...] = (),
+def _replace(
+    module: ModuleType, name: str, ours: Callable[..., Any], expects: Callable[..., Any], *, by_group: bool = False
 ) -> None:
     """Puts ours in the place of a function, and wherever a module of vLLM has bound it by name.
 
     With `by_group`, vLLM's own answers where somebody has replaced the `load_plugins_by_group` that it would call.
-    Our exceptions are verdicts, and so are those of `verdicts`; of others vLLM's own function answers.
     """
-    from vplug_rs import patching  # what it imports in turn, every vLLM has imported
-
-    original = vars(module).get(name)
 
     def make(theirs: Callable[..., Any]) -> Callable[..., Any]:
         def replacement(*args: Any, **kwargs: Any) -> Any:
             if by_group and vars(module).get(_BY_GROUP) is not _state.by_group:
                 return theirs(*args, **kwargs)
-            return _answered(ours, theirs, args, kwargs, verdicts)
+            return _answered(name, ours, *args, **kwargs)
 
         return replacement
 
-    patch = patching.replace(
-        module, name, make, expects=expects, switch=env.VLLM, label=f"vplug_rs.{name}", contain=False
-    )
+    _install(module, name, make, expects)
+
+
+def _install(
+    module: ModuleType, name: str, make: Callable[[Any], Callable[..., Any]], expects: Callable[..., Any]
+) -> None:
+    from vplug_rs import patching  # what it imports in turn, every vLLM has imported
+
+    original = vars(module).get(name)
+    label = f"vplug_rs.{name}"
+    patch = patching.replace(module, name, make, expects=expects, switch=env.VLLM, label=label, contain=False)
     _state.patches.append(patch)
     if patch.state != patching.APPLIED:
         from vplug_rs.notices import warn
@@ -154,31 +174,28 @@ def _replace(  # noqa: PLR0913  # what it is about, and how
                 space[name] = installed
 
 
-def _answered(
-    ours: Callable[..., Any],
-    theirs: Callable[..., Any],
-    args: Any,
-    kwargs: Any,
-    verdicts: tuple[type[Exception], ...],
-) -> Any:
+def _answered(name: str, ours: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What ours answers. Its own errors are verdicts: on a policy, on a plugin that has to be there, on platforms.
+
+    Raises:
+        VplugError: a verdict.
+        StepAside: anything else is a fault of ours, and vLLM's own function is to answer.
+    """
     from vplug_rs.errors import VplugError
     from vplug_rs.patching import StepAside
     from vplug_rs.vllm.selection import ForeignPointError, log
 
-    passed: tuple[type[Exception], ...] = (VplugError, *verdicts)
     try:
         return ours(*args, **kwargs)
     except ForeignPointError as error:
         raise StepAside from error
-    except passed as error:
-        hint = getattr(error, "hint", None)
-        if hint and hint not in getattr(error, "__notes__", ()):  # vLLM shows a traceback, and that shows notes
-            error.add_note(hint)
-        raise  # a verdict: on a policy, a plugin that has to be there, several platforms
-    except Exception as error:  # noqa: BLE001  # a fault of ours
-        text = "vplug_rs failed in place of %s, which answers itself"
-        log.error(text, getattr(theirs, "__name__", theirs), exc_info=error)
-        return theirs(*args, **kwargs)
+    except VplugError as error:
+        if error.hint and error.hint not in getattr(error, "__notes__", ()):
+            error.add_note(error.hint)  # vLLM shows a traceback, and that shows notes
+        raise
+    except Exception as error:
+        log.exception("vplug_rs failed in place of %s, which answers itself", name)
+        raise StepAside from error
 
 
 def _takes_group(group: str) -> None:
@@ -227,7 +244,7 @@ def _logits_v1(module: ModuleType) -> None:
     def load() -> list[Any]:
         return functions.load_logits_processors(guard=module.guard_cuda_initialization)
 
-    _replace(module, "_load_logitsprocs_plugins", load, lambda: None, verdicts=_FATAL)
+    _replace(module, "_load_logitsprocs_plugins", load, lambda: None)
 
 
 def _logits_v2(module: ModuleType) -> None:
@@ -239,29 +256,45 @@ def _logits_v2(module: ModuleType) -> None:
         guard = import_module("vllm.utils.torch_utils").guard_cuda_initialization
         return functions.load_logits_processors(module.LogitsProcessor, guard=guard)
 
-    _replace(module, "_load_v2_logitsprocs_plugins", load, lambda: None, verdicts=_FATAL)
+    _replace(module, "_load_v2_logitsprocs_plugins", load, lambda: None)
 
 
 def _io_processors(module: ModuleType) -> None:
     from vplug_rs.vllm import functions
 
-    def get(vllm_config: Any, renderer: Any, plugin_from_init: Any = None) -> Any:
-        asked = None if plugin_from_init else vllm_config.model_config.hf_config.to_dict().get("io_processor_plugin")
-        found = functions.io_processor_class(plugin_from_init, asked)
-        return None if found is None else found(vllm_config, renderer)
+    def make(theirs: Callable[..., Any]) -> Callable[..., Any]:
+        def get(vllm_config: Any, renderer: Any, plugin_from_init: Any = None) -> Any:
+            if vars(module).get(_BY_GROUP) is not _state.by_group:
+                return theirs(vllm_config, renderer, plugin_from_init)
+            asked = None if plugin_from_init else _asked_by_model(vllm_config)
+            found = _answered("get_io_processor", functions.io_processor_class, plugin_from_init, asked)
+            return (
+                None if found is None else found(vllm_config, renderer)
+            )  # the plugin's own code: its errors are its own
 
-    _replace(module, "get_io_processor", get, _takes_config)
+        return get
+
+    _install(module, "get_io_processor", make, _takes_config)
+
+
+def _asked_by_model(vllm_config: Any) -> Any:
+    return vllm_config.model_config.hf_config.to_dict().get("io_processor_plugin")
 
 
 def _endpoints(module: ModuleType) -> None:
     from vplug_rs.vllm import endpoints
 
-    genuine = module.attach_endpoint_plugins
+    def make(theirs: Callable[..., Any]) -> Callable[..., Any]:
+        def attach(app: Any, supported_tasks: Any) -> Any:
+            endpoints.watch(app)
+            try:
+                return theirs(app, supported_tasks)
+            finally:
+                endpoints.report(app)
 
-    def attach(app: Any, supported_tasks: Any) -> Any:
-        return endpoints.attach_endpoint_plugins(genuine, app, supported_tasks)
+        return attach
 
-    _replace(module, "attach_endpoint_plugins", attach, _takes_app)
+    _install(module, "attach_endpoint_plugins", make, _takes_app)
 
 
 def _metrics(module: ModuleType) -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 
-from vplug_rs.errors import PluginLoadError
+from vplug_rs.errors import PluginLoadError, VplugError
 from vplug_rs.groups import GENERAL, IO_PROCESSOR, LOGITS_PROCESSOR, PLATFORM, owner, whose
 from vplug_rs.loading import attempt
-from vplug_rs.loading.plugin import FAILED, Failure
-from vplug_rs.platforms import Answer, ask, choose
+from vplug_rs.loading.plugin import Failure
+from vplug_rs.platforms import Answer, PlatformError, ask, choose
 from vplug_rs.vllm.selection import VllmLoader, log
 
 TYPE_CHECKING = False
@@ -20,6 +20,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
     from typing import Any
+
+
+_OTHER_RUNNER = "Uninstall it, or choose the other runner (VLLM_USE_V2_MODEL_RUNNER)."
+
+
+class LogitsProcessorError(PluginLoadError, RuntimeError):
+    """A logits processor cannot be loaded; the start ends."""
+
+
+class WrongInterfaceError(VplugError, ValueError):
+    """A logits processor has not the interface of the model runner; the start ends."""
+
+    exit_status = 1
 
 
 def load_plugins_by_group(group: str) -> dict[str, Any]:
@@ -43,10 +56,6 @@ def load_general_plugins() -> None:
     chosen = loader.select()
     for plugin in chosen.values():
         loader.call_once(plugin)
-    failures = [plugin.failure for plugin in chosen.values() if plugin.failure is not None]
-    if failures and loader.policy.strict:
-        text = f"{len(failures)} of {len(chosen)} plugins in {GENERAL} failed:\n" + "\n".join(map(str, failures))
-        raise PluginLoadError(text, failures, hint=failures[0].hint)
     loader.demand(chosen)
 
 
@@ -77,8 +86,9 @@ def load_logits_processors(
         guard: A context in which they are imported; vLLM has one that keeps CUDA out.
 
     Raises:
-        RuntimeError: one cannot be loaded.
-        ValueError: one is no subclass of `base`.
+        LogitsProcessorError: one cannot be loaded; a RuntimeError, as in vLLM.
+        WrongInterfaceError: one is no subclass of `base`; a ValueError, as in vLLM.
+        VplugError: as `load_plugins_by_group`.
     """
     loader = VllmLoader(LOGITS_PROCESSOR)
     out = []
@@ -91,14 +101,14 @@ def load_logits_processors(
             with guard():
                 loader._object(plugin)
         if plugin.failure is not None:
-            raise RuntimeError(str(plugin.failure)) from plugin.failure.exception
+            failure = plugin.failure
+            raise LogitsProcessorError(str(failure), [failure], hint=failure.hint) from failure.exception
         found = plugin.object
         if base is not None and not (isinstance(found, type) and issubclass(found, base)):
-            raise ValueError(
-                f"{whose(plugin)} in {LOGITS_PROCESSOR} is no subclass of "
-                f"{base.__module__}.{base.__qualname__}: this runner takes no other interface"
-            )
+            text = f"{whose(plugin)} in {LOGITS_PROCESSOR} is no subclass of {base.__module__}.{base.__qualname__}"
+            raise WrongInterfaceError(f"{text}: this runner takes no other interface", hint=_OTHER_RUNNER)
         out.append(found)
+    loader.demand({plugin.name: plugin for plugin in plugins})
     if out:
         log.log(logging.DEBUG, "%d logits processors are loaded", len(out), extra={"vplug": ("loaded", None)})
     return out
@@ -118,6 +128,8 @@ def resolve_platform(probes: Mapping[str, Callable[[], Any]], target_device: str
     """
     if target_device == "cpu":
         found = probes["cpu"]()
+        if found is None:
+            raise PlatformError("The platform cpu is ordered, and its own probe says that there is none")
         log.debug("The platform cpu is ordered", extra={"vplug": ("ordered", "cpu")})
         return str(found)
     loader = VllmLoader(PLATFORM)
@@ -134,10 +146,10 @@ def resolve_platform(probes: Mapping[str, Callable[[], Any]], target_device: str
         else:
             answer = Answer(name, end.value, builtin=False, whose=owner(plugin))
             if answer.error is not None:
-                failure = Failure(plugin, "call", answer.error)
+                failure = Failure(plugin, "call", answer.error, hint="See docs/vllm-groups.md.")
         if failure is not None:
-            plugin.state, plugin.failure = FAILED, failure
             log.warning("%s\n%s", failure, failure.traceback.rstrip(), extra={"vplug": ("probe", name)})
+            loader.fail(plugin, failure)
         answers.append(answer)
     loader.demand(plugins)
     chosen = choose(answers)

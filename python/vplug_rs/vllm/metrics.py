@@ -21,13 +21,17 @@ class Collector:
 
         from vplug_rs.vllm.selection import rows
 
-        labels = ("group", "plugin", "distribution", "version", "state")
+        labels = ("group", "plugin", "value", "distribution", "version", "state")
         states = GaugeMetricFamily("vplug_plugin_state", "1 for the state that a vLLM plugin is in.", labels=labels)
         seconds = GaugeMetricFamily(
-            "vplug_plugin_seconds", "Seconds that importing and calling a vLLM plugin took.", labels=labels[:4]
+            "vplug_plugin_seconds", "Seconds that importing and calling a vLLM plugin took.", labels=labels[:5]
         )
+        seen = set()
         for plugin in rows():
-            words = (plugin.group, plugin.name, plugin.project or "", plugin.version or "")
+            words = (plugin.group, plugin.name, plugin.value, plugin.project or "", plugin.version or "")
+            if words in seen:  # two copies of one distribution: the format knows no sample twice
+                continue
+            seen.add(words)
             states.add_metric((*words, plugin.state), 1)
             seconds.add_metric(words, plugin.failure.seconds if plugin.failure is not None else plugin.seconds)
         yield states

@@ -51,6 +51,7 @@ class VllmLoader(PluginLoader):
 
     def __init__(self, group: str, *, collision: str = "all") -> None:
         super().__init__(group, policy=policy_for(group, collision), kind="any")
+        self.failed: list[Failure] = []
         self.level = logging.DEBUG if group in {GENERAL, LOGITS_PROCESSOR} else logging.INFO
 
     def select(self) -> dict[str, Plugin]:
@@ -74,11 +75,29 @@ class VllmLoader(PluginLoader):
             error = groups.check(plugin)
             if error is not None:
                 self._warn(f"{error} ({error.hint})")
+                self.fail(plugin, Failure(plugin, "resolve", error, hint=error.hint))
         self.demand(chosen)
         return chosen
 
+    def fail(self, plugin: Plugin, failure: Failure) -> None:
+        """Notes that a plugin will not do; `demand` says what comes of it."""
+        plugin.state, plugin.failure = FAILED, failure
+        self.failed.append(failure)
+
+    def leave_out(self, plugin: Plugin, rule: str) -> None:
+        """Notes that a plugin is not used, and by which rule."""
+        plugin.state, plugin.rule = FILTERED, rule
+
     def demand(self, chosen: dict[str, Plugin]) -> None:
-        """Stops where a name in `VPLUG_REQUIRE` that this group offers is not among the chosen, or failed."""
+        """At the end, when all were tried: stops where one failed that must not.
+
+        Raises:
+            PluginLoadError: some failed, and the policy is strict; or one that `VPLUG_REQUIRE` names did.
+            PluginRefusedError, PluginNotFoundError: what `VPLUG_REQUIRE` names is left out, or nobody offers it.
+        """
+        if self.failed and self.policy.strict:
+            text = f"{len(self.failed)} of {len(self._rows)} plugins in {self.group} failed:\n"
+            raise PluginLoadError(text + "\n".join(map(str, self.failed)), self.failed, hint=self.failed[0].hint)
         for name in env.names(env.REQUIRE):
             rows = [row for row in self._rows.values() if row.name == name]
             if name in chosen and chosen[name].state != FAILED:
@@ -124,6 +143,9 @@ class VllmLoader(PluginLoader):
         return [Plugin.of(point, self.group) for point in points]
 
     def _judged(self) -> list[Plugin]:
+        before = _latest.get(self.group)
+        if before is not None and before is not self and not self._rows:
+            self._rows = dict(before._rows)  # what became of them is known for longer than a loader lives
         _latest[self.group] = self
         plugins = super()._judged()
         rows = list(self._rows.values())
@@ -172,6 +194,7 @@ class VllmLoader(PluginLoader):
         end = self._call(plugin, plugin.found)
         if plugin.state == FAILED and plugin.failure is not None:
             self.tell(plugin.failure)
+            self.failed.append(plugin.failure)
         return end
 
     def _tell_failure(self, failure: Failure) -> None:
