@@ -656,7 +656,7 @@ def test_what_a_plugin_does_to_the_process_is_its_own_affair(bed: Bed) -> None:
 
 def test_a_subinterpreter_is_refused_with_a_clear_error(bed: Bed) -> None:
     (bed.folder / "inside.py").write_text(
-        "try:\n    import vplug_rs; vplug_rs.entry_points\nexcept ImportError as error:\n    print(error, flush=True)\n",
+        "try:\n    import vplug_rs; vplug_rs.version\nexcept ImportError as error:\n    print(error, flush=True)\n",
         encoding="utf-8",
     )
     done = bed.process("""

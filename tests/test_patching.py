@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
+import inspect
 import threading
 import types
 import warnings
@@ -171,3 +174,46 @@ def test_counters_count_over_threads(host: Any) -> None:
     for thread in threads:
         thread.join()
     assert patch.calls == 4000
+
+
+def test_the_same_patch_below_another_one_is_found(host: Any) -> None:
+    def added(original: Any) -> Any:
+        return lambda *args, **kwargs: original(*args, **kwargs) + 10
+
+    first = replace(host, "plain", added, label="first")
+    other = replace(host, "plain", added, label="other")
+    assert replace(host, "plain", added, label="first") is first
+    assert host().plain(1) == 22
+    assert other.original is not first.original
+
+
+def test_a_coroutine_function_stays_one_and_is_contained_while_it_is_awaited() -> None:
+    class Later:
+        async def ask(self, x: int) -> int:
+            return x
+
+    def failing(original: Any) -> Any:
+        async def replacement(self: Any, x: int) -> int:
+            await asyncio.sleep(0)
+            if x == 1:
+                raise OSError("mine")
+            if x == 2:
+                raise StepAside
+            return await original(self, x) + 10
+
+        return replacement
+
+    patch = replace(Later, "ask", failing)
+    assert inspect.iscoroutinefunction(Later.ask)
+    with warnings.catch_warnings(record=True):
+        warnings.simplefilter("always")
+        assert [asyncio.run(Later().ask(x)) for x in (0, 1, 2)] == [10, 1, 2]
+    assert (patch.calls, patch.failures, patch.stepped_aside) == (3, 1, 1)
+    patch.undo()
+    assert asyncio.run(Later().ask(0)) == 0
+
+
+def test_odd_arguments_are_a_reason_and_no_error(host: Any) -> None:
+    assert replace(host, "plain", functools.partial(doubled)).state == patching.APPLIED
+    refused = replace(host, "of_class", doubled, expects=3)  # type: ignore[arg-type]
+    assert (refused.state, "no function with a signature" in refused.reason) == (patching.REFUSED, True)

@@ -48,6 +48,7 @@ def load_endpoint_plugins(supported_tasks: Iterable[str] | None = None) -> list[
             loader.tell(end)
             loader.fail(plugin, end)
             continue
+        loader.succeed(plugin)
         if wanted is not None and not wanted & tasks:
             rule = f"it asks for one of {required}, and the server has {supported_tasks}"
             log.info("Endpoint plugin %s is left out: %s", name, rule, extra={"vplug": ("gated", name)})

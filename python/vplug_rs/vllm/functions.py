@@ -150,6 +150,8 @@ def resolve_platform(probes: Mapping[str, Callable[[], Any]], target_device: str
         if failure is not None:
             log.warning("%s\n%s", failure, failure.traceback.rstrip(), extra={"vplug": ("probe", name)})
             loader.fail(plugin, failure)
+        else:
+            loader.succeed(plugin)
         answers.append(answer)
     loader.demand(plugins)
     chosen = choose(answers)

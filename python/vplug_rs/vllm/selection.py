@@ -8,7 +8,7 @@ from vplug_rs import _core, env, groups
 from vplug_rs.errors import PluginLoadError, PluginNotFoundError, PluginRefusedError
 from vplug_rs.groups import ENDPOINT, GENERAL, GROUPS, LOGITS_PROCESSOR, owner
 from vplug_rs.loader import PluginLoader
-from vplug_rs.loading.plugin import FAILED, FILTERED, Failure, Plugin
+from vplug_rs.loading.plugin import FAILED, FILTERED, LOADED, Failure, Plugin
 from vplug_rs.policy import Policy
 
 TYPE_CHECKING = False
@@ -83,6 +83,10 @@ class VllmLoader(PluginLoader):
         """Notes that a plugin will not do; `demand` says what comes of it."""
         plugin.state, plugin.failure = FAILED, failure
         self.failed.append(failure)
+
+    def succeed(self, plugin: Plugin) -> None:
+        """Notes that a call went well."""
+        plugin.state, plugin.failure = LOADED, None
 
     def leave_out(self, plugin: Plugin, rule: str) -> None:
         """Notes that a plugin is not used, and by which rule."""
@@ -173,9 +177,12 @@ class VllmLoader(PluginLoader):
     def _object(self, plugin: Plugin, *, raising: bool = False) -> Loaded | Failure | None:
         if self._lists() is not None:
             self._say(self.level, "loading", plugin.name, "Loading plugin %s", plugin.name)
+        before = plugin.failure
         end = super()._object(plugin, raising=raising)
         if isinstance(end, Failure):
             self.tell(end)
+        elif before is not None and before.phase == "call":  # only another call can mend that
+            plugin.state, plugin.failure = FAILED, before
         return end
 
     def tell_kept_out(self) -> None:
