@@ -199,7 +199,7 @@ def test_a_coroutine_function_stays_one_and_is_contained_while_it_is_awaited() -
                 raise OSError("mine")
             if x == 2:
                 raise StepAside
-            return await original(self, x) + 10
+            return int(await original(self, x)) + 10
 
         return replacement
 
