@@ -80,6 +80,9 @@ def environment(folder: Path, wheel: Path) -> Path:
         wheel,
     ]
     subprocess.run(ours, check=True, env=env)
+    # as pip installs it: else the first start that is measured pays for it
+    compiling = "import compileall, os, vplug_rs; compileall.compile_dir(os.path.dirname(vplug_rs.__file__), quiet=1)"
+    subprocess.run([python, "-P", "-c", compiling], check=True, env=env)
     return python
 
 

@@ -215,9 +215,13 @@ def _takes_config(vllm_config: Any, renderer: Any, plugin_from_init: Any = None)
 
 
 def _plugins(module: ModuleType) -> None:
-    from vplug_rs.vllm import endpoints, functions
+    from vplug_rs.groups import GENERAL
+    from vplug_rs.vllm import endpoints, functions, selection
 
     def general() -> None:
+        # vLLM asks up to four times in a process; whoever clears its flag wants it done again, and so do failures
+        if vars(module).get("plugins_loaded") and selection.is_settled(GENERAL):
+            return
         functions.load_general_plugins()
         with suppress(AttributeError):
             module.plugins_loaded = True  # type: ignore[attr-defined]  # others may ask

@@ -8,7 +8,7 @@ from vplug_rs import _core, env, groups
 from vplug_rs.errors import PluginLoadError, PluginNotFoundError, PluginRefusedError
 from vplug_rs.groups import ENDPOINT, GENERAL, GROUPS, LOGITS_PROCESSOR, owner
 from vplug_rs.loader import PluginLoader
-from vplug_rs.loading.plugin import FAILED, FILTERED, LOADED, Failure, Plugin
+from vplug_rs.loading.plugin import FAILED, FILTERED, LOADED, LOADING, Failure, Plugin
 from vplug_rs.policy import Policy
 
 TYPE_CHECKING = False
@@ -219,6 +219,12 @@ class VllmLoader(PluginLoader):
 
     def _say(self, level: int, kind: str, name: str | None, text: str, *words: Any) -> None:
         log.log(level, text, *words, extra={"vplug": (kind, name)})
+
+
+def is_settled(group: str) -> bool:
+    """Whether a group was asked for, and nothing in it failed or is under way."""
+    loader = _latest.get(group)
+    return loader is not None and not {FAILED, LOADING} & {plugin.state for plugin in list(loader._rows.values())}
 
 
 def rows() -> list[Plugin]:
