@@ -564,3 +564,23 @@ def test_a_state_outlives_the_loader_that_saw_it(host: Host) -> None:
         print([(row.name, row.failure is not None) for row in rows()])
     """
     assert ok(host.run(code, VPLUG_VLLM="1")) == "[('broken', True)]\n"
+
+
+def test_a_group_that_is_in_place_is_not_looked_for_again_and_one_that_failed_is(host: Host) -> None:
+    code = """
+        import torch, vllm.plugins
+        from vplug_rs.vllm import selection
+        looked, genuine = [], selection.VllmLoader._found
+        def found(loader):
+            looked.append(loader.group)
+            return genuine(loader)
+        selection.VllmLoader._found = found
+        for _ in range(3):
+            vllm.plugins.load_general_plugins()
+        print(len(looked))
+        vllm.plugins.plugins_loaded = False  # somebody wants it done again
+        vllm.plugins.load_general_plugins()
+        print(len(looked))
+    """
+    assert ok(host.plugin("good", "def register(): pass\n").run(code, VPLUG_VLLM="1")) == "1\n2\n"
+    assert ok(host.plugin("broken", BROKEN).run(code, VPLUG_VLLM="1")) == "3\n4\n"

