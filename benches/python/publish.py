@@ -31,6 +31,7 @@ RUNS = {
     "many": ["many.py"],
     "loading": ["loading.py"],
     "once": ["once.py"],
+    "vllm": ["vllm_groups.py"],
     "floor": ["floor.py"],
     "floor-cold": ["floor.py", "--cold", "--sizes", "300,real"],
 }

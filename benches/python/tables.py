@@ -13,6 +13,7 @@ import loading
 import many
 import once
 import statistics_of
+import vllm_groups
 from candidates import ALL, INSTALLED, OURS, PLAIN, PLUX_HIT, STANDARD, STEVEDORE_HIT
 
 WANTED_PROCESS = {"3.11": 35, "3.12": 40, "3.13": 28}
@@ -178,6 +179,25 @@ def _loading(result: dict[str, Any]) -> str:
     return _table(head, rows)
 
 
+def _vllm(results: list[dict[str, Any]]) -> str:
+    rows = []
+    for one in results:
+        times = one["times"]
+        wanted = vllm_groups.WANTED.get(int(one["python"].split(".")[1]))
+        ours, installed = (_ratio(times["standard"], times[side]) for side in ("vplug_rs", "install()"))
+        rows.append(
+            [
+                one["python"],
+                *(_times(times[side]) for side in vllm_groups.SIDES),
+                f"{ours} ≥ {wanted}" if wanted else ours,
+                installed,
+            ]
+        )
+    return _table(
+        ["Python", *(f"{side}, ms" for side in vllm_groups.SIDES), "standard / vplug_rs", "/ install()"], rows
+    )
+
+
 def everything(seen: dict[str, Any]) -> dict[str, str]:
     """The tables of docs/benchmarks.md by the name of their place, as far as there are results."""
     found: dict[str, str] = {}
@@ -189,7 +209,13 @@ def everything(seen: dict[str, Any]) -> dict[str, str]:
         found["first"] = _sizes(startup, "first")
         found["later"] = _sizes(startup, "later")
         found["remarks"] = _remarks()
-    for name, make in (("calls", _calls), ("importing", _importing), ("many", _many), ("loading", _loading)):
+    for name, make in (
+        ("calls", _calls),
+        ("importing", _importing),
+        ("many", _many),
+        ("loading", _loading),
+        ("vllm", _vllm),
+    ):
         if name in seen:
             found[name] = make(seen[name])
     for name, wanted in (("floor", floor.WARM), ("floor-cold", floor.COLD)):
