@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import shutil
 import subprocess
 import sys
@@ -15,7 +17,7 @@ import vllm_source
 from interpreters import clean_environment, shared_import_root
 from sites import build, dist
 from vplug_rs import env
-from vplug_rs.vllm import versions
+from vplug_rs.vllm import activation, versions
 
 if TYPE_CHECKING:
     from sites import Node
@@ -584,3 +586,29 @@ def test_a_group_that_is_in_place_is_not_looked_for_again_and_one_that_failed_is
     """
     assert ok(host.plugin("good", "def register(): pass\n").run(code, VPLUG_VLLM="1")) == "1\n2\n"
     assert ok(host.plugin("broken", BROKEN).run(code, VPLUG_VLLM="1")) == "3\n4\n"
+
+
+def test_what_is_expected_of_vllms_functions_is_what_its_release_has() -> None:
+    nothing: Any = lambda: None  # noqa: E731
+    expected = {
+        "plugins": {
+            "load_plugins_by_group": activation._takes_group,
+            "load_general_plugins": nothing,
+            "load_endpoint_plugins": activation._takes_tasks,
+        },
+        "platforms": {"resolve_current_platform_cls_qualname": nothing},
+        "logits": {"_load_logitsprocs_plugins": nothing},
+        "logits_v2": {"_load_v2_logitsprocs_plugins": nothing},
+        "io_processors": {"get_io_processor": activation._takes_config},
+        "endpoints": {"attach_endpoint_plugins": activation._takes_app},
+        "prometheus": {"get_prometheus_registry": nothing},
+    }
+    for module, functions in expected.items():
+        tree = ast.parse((vllm_source.modules() / f"{module}.py").read_text("utf-8"))
+        found = {node.name: node.args for node in tree.body if isinstance(node, ast.FunctionDef)}
+        for name, shape in functions.items():
+            parameters = inspect.signature(shape).parameters.values()
+            arguments = found[name]
+            assert [one.arg for one in arguments.args] == [one.name for one in parameters], name
+            assert len(arguments.defaults) == sum(one.default is not one.empty for one in parameters), name
+            assert not (arguments.posonlyargs or arguments.kwonlyargs or arguments.vararg or arguments.kwarg), name

@@ -16,6 +16,10 @@ MEMBERS = {
     "plugins": "vllm/plugins/__init__.py",
     "platforms": "vllm/platforms/__init__.py",
     "logits": "vllm/v1/sample/logits_processor/__init__.py",
+    "logits_v2": "vllm/v1/worker/gpu/sample/logits_processor/loader.py",
+    "io_processors": "vllm/plugins/io_processors/__init__.py",
+    "endpoints": "vllm/plugins/endpoint_plugins/interface.py",
+    "prometheus": "vllm/v1/metrics/prometheus.py",
 }
 KEPT = Path(__file__).resolve().parent.parent / ".cache" / f"vllm-{RELEASE}"
 
