@@ -612,3 +612,10 @@ def test_what_is_expected_of_vllms_functions_is_what_its_release_has() -> None:
             assert [one.arg for one in arguments.args] == [one.name for one in parameters], name
             assert len(arguments.defaults) == sum(one.default is not one.empty for one in parameters), name
             assert not (arguments.posonlyargs or arguments.kwonlyargs or arguments.vararg or arguments.kwarg), name
+
+
+def test_a_table_that_only_denies_leaves_the_general_list_in_force_for_endpoints(host: Host, tmp_path: Path) -> None:
+    policy = tmp_path / "vplug.toml"
+    policy.write_text('allow = ["ep"]\n[groups."vllm.endpoint_plugins"]\ndeny = ["other"]\n', "utf-8")
+    done = endpoint_host(host, "app.add('/v1/mine')").run(APP, VPLUG_VLLM="1", VPLUG_POLICY=str(policy))
+    assert ok(done) == "attach\n['/v1/models', '/v1/mine'] [{}]\n"

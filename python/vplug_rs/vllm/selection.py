@@ -170,9 +170,9 @@ class VllmLoader(PluginLoader):
 
     def _lists(self) -> Any:
         """The list of names that decides for this group, or None where all are loaded."""
-        return next(
-            (allowed for group, _, allowed, _ in reversed(self.policy.lists) if group in {None, self.group}), None
-        )
+        lists = [allowed for group, _, allowed, _ in reversed(self.policy.lists) if group in {None, self.group}]
+        # a group's own table that only denies leaves the general list in force
+        return next((allowed for allowed in lists if allowed is not None), None)
 
     def _object(self, plugin: Plugin, *, raising: bool = False) -> Loaded | Failure | None:
         if self._lists() is not None:
