@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import vllm_source
-from test_vllm_oracle import Side
+from test_vllm_oracle import Side, sides
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
+
+__all__ = ["sides"]
 
 GENERAL, PLATFORM, ENDPOINT, LOGITS = (
     f"vllm.{name}" for name in ("general_plugins", "platform_plugins", "endpoint_plugins", "logits_processors")
@@ -21,14 +21,6 @@ NOTE = "import sys\ndef note(*what): sys.oracle_events.append(list(what))\n"
 NOBODY = dict.fromkeys(("tpu", "cuda", "rocm", "xpu", "cpu"), "declines")
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="each job is answered in a forked child")
-
-
-@pytest.fixture(scope="module")
-def sides() -> Iterator[tuple[Side, Side]]:
-    both = Side("theirs", str(vllm_source.modules())), Side("ours")
-    yield both
-    for side in both:
-        side.close()
 
 
 class Case:

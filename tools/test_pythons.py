@@ -6,7 +6,6 @@ interpreter themselves (mark `every_python`) are left out: they have run once al
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import subprocess
 import sys
@@ -17,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 import interpreters  # noqa: E402  the path above is where it lies
+import wheel_arguments  # noqa: E402  beside this file
 
 REQUIREMENTS = ROOT / "requirements-dev.txt"
 
@@ -42,14 +42,7 @@ def environment(interpreter: interpreters.Interpreter, folder: Path, wheel: Path
 
 def main() -> int:
     """Test each interpreter; the exit status is the number of those that failed."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--environments", type=Path, required=True, help="folder for the environments")
-    parser.add_argument("--wheels", type=Path, default=ROOT / "dist", help="folder with the one wheel to test")
-    parser.add_argument("pytest", nargs="*", help="arguments for pytest, after --")
-    arguments = parser.parse_args()
-    wheels = sorted(arguments.wheels.glob("*.whl"))
-    if len(wheels) != 1:
-        parser.error(f"{arguments.wheels} holds {len(wheels)} wheels, not one: run `make wheel`")
+    arguments, wheel = wheel_arguments.parse(__doc__, "--environments")
     rows: list[str] = []
     failures = 0
     for minor in interpreters.MINORS:
@@ -61,7 +54,7 @@ def main() -> int:
         else:
             print(f"\n== the wheel on CPython {interpreter} ({interpreter.executable})", flush=True)
             start = time.monotonic()
-            python = environment(interpreter, arguments.environments / f"3.{minor}", wheels[0])
+            python = environment(interpreter, arguments.environments / f"3.{minor}", wheel)
             status = run(python, "-m", "pytest", "-m", "not every_python", *arguments.pytest)
             failures += status != 0
             outcome = "passed" if status == 0 else f"FAILED ({status})"

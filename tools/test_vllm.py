@@ -5,7 +5,6 @@ Where the packages cannot be fetched it says so and ends well; in CI that is a f
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import os
 import subprocess
@@ -17,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 import interpreters  # noqa: E402  the path above is where it lies
+import wheel_arguments  # noqa: E402  beside this file
 
 REQUIREMENTS = ROOT / "requirements-vllm.txt"
 TESTS = ROOT / "tests" / "real_vllm"
@@ -106,16 +106,9 @@ def sources(folder: Path) -> Path:
 
 def main() -> int:
     """Test; the exit status is that of pytest."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--environment", type=Path, required=True, help="folder for the environment")
-    parser.add_argument("--wheels", type=Path, default=ROOT / "dist", help="folder with the one wheel to test")
-    parser.add_argument("pytest", nargs="*", help="arguments for pytest, after --")
-    arguments = parser.parse_args()
-    wheels = sorted(arguments.wheels.glob("*.whl"))
-    if len(wheels) != 1:
-        parser.error(f"{arguments.wheels} holds {len(wheels)} wheels, not one: run `make wheel`")
+    arguments, wheel = wheel_arguments.parse(__doc__, "--environment")
     try:
-        python = environment(arguments.environment, wheels[0])
+        python = environment(arguments.environment, wheel)
         archive = sources(ROOT / ".cache")
     except NotFetched as reason:
         print(f"SKIPPED, nothing was tested in a real vLLM: {reason}", file=sys.stderr)
