@@ -106,8 +106,7 @@ class PluginLoader:
         self._by_name = {plugin.name: plugin for plugin in reversed(loaded)}
         failures = [end for _, end in ends if isinstance(end, Failure)]
         if failures and self.policy.strict:
-            text = f"{len(failures)} of {len(ends)} plugins in {self.group} failed:\n" + "\n".join(map(str, failures))
-            raise PluginLoadError(text, failures, hint=failures[0].hint)
+            raise self._all_failed(failures, len(ends))
         for failure in failures:
             self._tell_failure(failure)
         return loaded
@@ -151,7 +150,12 @@ class PluginLoader:
         return Fingerprint.of(self._judged())
 
     def _tell_failure(self, failure: Failure) -> None:
-        self._warn(f"{failure}" + (f" ({failure.hint})" if failure.hint else ""))
+        self._warn(failure.told)
+
+    def _all_failed(self, failures: list[Failure], number: int) -> PluginLoadError:
+        """The one error of a strict policy, of so many plugins that were tried."""
+        text = f"{len(failures)} of {number} plugins in {self.group} failed:\n" + "\n".join(map(str, failures))
+        return PluginLoadError(text, failures, hint=failures[0].hint)
 
     def _warn(self, text: str) -> None:
         notices.warn(text)

@@ -20,16 +20,6 @@ LOADED = "loaded"
 FAILED = "failed"
 
 _MOST_TEXT = 2000
-_process = os.getpid()
-
-
-def _after_fork() -> None:
-    global _process  # noqa: PLW0603  # asking the system for each plugin costs more than the rest of its record
-    _process = os.getpid()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 class Failure:
@@ -89,7 +79,7 @@ class Failure:
         self.hint = hint
         self.seconds, modules, self.cuda = (0.0, [], False) if meter is None else meter.read()
         self.modules = tuple(modules)
-        self.process, self.thread = _process, get_ident()
+        self.process, self.thread = os.getpid(), get_ident()
         tracebacks.strip(exception)
 
     @property
@@ -105,6 +95,11 @@ class Failure:
     def __str__(self) -> str:
         whose = " ".join(filter(None, (self.distribution, self.version))) or "an unnamed distribution"
         return f"plugin `{self.name}` of {whose} failed at {self.phase} (`{self.value}` in {self.group}): {self.cause}"
+
+    @property
+    def told(self) -> str:
+        """All of it in one sentence, with the next step if there is one."""
+        return f"{self} ({self.hint})" if self.hint else str(self)
 
     def __repr__(self) -> str:
         return f"<Failure {self}>"
@@ -240,7 +235,7 @@ class Plugin:
         """The process that loaded it, and this one where it took the result over by a fork."""
         if self.found is None:
             return ()
-        return (self.found.process,) if self.found.process == _process else (self.found.process, _process)
+        return tuple(dict.fromkeys((self.found.process, os.getpid())))
 
     def __repr__(self) -> str:
         return f"<Plugin {self.name!r} of {self.label}, {self.state}>"

@@ -46,10 +46,8 @@ def _after_fork() -> None:
     # a plugin that forks is still inside itself; other threads' work ended with them
     for key, step in _core.running_here():
         _table.claim(key, step, get_ident())
-    for loader in _loaders:
-        known = loader()
-        if known is not None:
-            known._forget_rows()
+    for loader in _living():
+        loader._forget_rows()
 
 
 if hasattr(os, "register_at_fork"):
@@ -58,10 +56,13 @@ if hasattr(os, "register_at_fork"):
 
 def register(loader: PluginLoader) -> None:
     """Lets a loader forget its rows in forked children; with `fork="rerun"` its group runs again there."""
-    _loaders[:] = [known for known in _loaders if known() is not None]
-    _loaders.append(ref(loader))
+    _loaders[:] = [*map(ref, _living()), ref(loader)]
     if loader.fork == "rerun":
         _rerun.add(loader.group)
+
+
+def _living() -> list[PluginLoader]:
+    return [loader for known in list(_loaders) if (loader := known()) is not None]
 
 
 class Reentrant(Exception):  # noqa: N818  # a signal to the loader, never seen outside
@@ -178,10 +179,9 @@ def forget(group: str) -> None:
         for key in [key for key in list(done) if key[0] == group]:
             done.pop(key, None)
     _table.reset(group)
-    for loader in _loaders:
-        row = loader()
-        if row is not None and row.group == group:
-            row._forget_rows()
+    for loader in _living():
+        if loader.group == group:
+            loader._forget_rows()
 
 
 def _notice(plugin: Plugin, owner: int | None) -> None:

@@ -143,13 +143,18 @@ def _replace(
 
     def make(theirs: Callable[..., Any]) -> Callable[..., Any]:
         def replacement(*args: Any, **kwargs: Any) -> Any:
-            if by_group and vars(module).get(_BY_GROUP) is not _state.by_group:
+            if by_group and _is_replaced(module):
                 return theirs(*args, **kwargs)
             return _answered(name, ours, *args, **kwargs)
 
         return replacement
 
     _install(module, name, make, expects)
+
+
+def _is_replaced(module: ModuleType) -> bool:
+    """Whether somebody has put a function of its own in the place of the `load_plugins_by_group` in a module."""
+    return vars(module).get(_BY_GROUP) is not _state.by_group
 
 
 def _install(
@@ -268,13 +273,12 @@ def _io_processors(module: ModuleType) -> None:
 
     def make(theirs: Callable[..., Any]) -> Callable[..., Any]:
         def get(vllm_config: Any, renderer: Any, plugin_from_init: Any = None) -> Any:
-            if vars(module).get(_BY_GROUP) is not _state.by_group:
+            if _is_replaced(module):
                 return theirs(vllm_config, renderer, plugin_from_init)
             asked = None if plugin_from_init else _asked_by_model(vllm_config)
             found = _answered("get_io_processor", functions.io_processor_class, plugin_from_init, asked)
-            return (
-                None if found is None else found(vllm_config, renderer)
-            )  # the plugin's own code: its errors are its own
+            # the plugin's own code: its errors are its own
+            return None if found is None else found(vllm_config, renderer)
 
         return get
 

@@ -7,6 +7,7 @@ goes on, failures are contained and tried again, and a package with damaged meta
 from __future__ import annotations
 
 import logging
+from contextlib import nullcontext
 
 from vplug_rs.errors import PluginLoadError, VplugError
 from vplug_rs.groups import GENERAL, IO_PROCESSOR, LOGITS_PROCESSOR, PLATFORM, owner, whose
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
     from typing import Any
-
 
 _OTHER_RUNNER = "Uninstall it, or choose the other runner (VLLM_USE_V2_MODEL_RUNNER)."
 
@@ -95,11 +95,8 @@ def load_logits_processors(
     plugins = loader._judged()
     loader.tell_kept_out()
     for plugin in plugins:
-        if guard is None:
+        with (guard or nullcontext)():
             loader._object(plugin)
-        else:
-            with guard():
-                loader._object(plugin)
         if plugin.failure is not None:
             failure = plugin.failure
             raise LogitsProcessorError(str(failure), [failure], hint=failure.hint) from failure.exception
@@ -110,7 +107,7 @@ def load_logits_processors(
         out.append(found)
     loader.demand({plugin.name: plugin for plugin in plugins})
     if out:
-        log.log(logging.DEBUG, "%d logits processors are loaded", len(out), extra={"vplug": ("loaded", None)})
+        log.debug("%d logits processors are loaded", len(out), extra={"vplug": ("loaded", None)})
     return out
 
 

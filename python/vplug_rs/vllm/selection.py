@@ -100,8 +100,7 @@ class VllmLoader(PluginLoader):
             PluginRefusedError, PluginNotFoundError: what `VPLUG_REQUIRE` names is left out, or nobody offers it.
         """
         if self.failed and self.policy.strict:
-            text = f"{len(self.failed)} of {len(self._rows)} plugins in {self.group} failed:\n"
-            raise PluginLoadError(text + "\n".join(map(str, self.failed)), self.failed, hint=self.failed[0].hint)
+            raise self._all_failed(self.failed, len(self._rows))
         for name in env.names(env.REQUIRE):
             rows = [row for row in self._rows.values() if row.name == name]
             if name in chosen and chosen[name].state != FAILED:
@@ -209,8 +208,7 @@ class VllmLoader(PluginLoader):
 
     def tell(self, failure: Failure) -> None:
         """Logs a failure with its traceback."""
-        text = f"{failure}" + (f" ({failure.hint})" if failure.hint else "")
-        self._say(logging.ERROR, "failed", failure.name, "%s\n%s", text, failure.traceback.rstrip())
+        self._say(logging.ERROR, "failed", failure.name, "%s\n%s", failure.told, failure.traceback.rstrip())
 
     def _warn(self, text: str) -> None:
         if text not in _told:  # vLLM asks several times in a process
