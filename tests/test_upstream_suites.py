@@ -5,13 +5,13 @@ The counts are exact: a test that can no longer be collected, or a new skip, is 
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import package_index
 from interpreters import clean_environment, each_minor, import_root, linked_packages, located, need, running
 
 RUNNER = Path(__file__).resolve().parent / "oracle" / "run_upstream_metadata_tests.py"
@@ -68,29 +68,7 @@ def test_stdlib_suite_with_a_late_install(minor: int, tmp_path: Path) -> None:
 def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Fetch the release whose suite is run, once for all interpreters."""
     where = tmp_path_factory.mktemp("sdist")
-    options = ("--quiet", "--disable-pip-version-check", "--no-binary", ":all:", "--no-deps", "--retries", "1")
-    fetched = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pip",
-            "download",
-            *options,
-            "--dest",
-            str(where),
-            f"importlib_metadata=={SDIST_RELEASE}",
-        ],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    if fetched.returncode:
-        if os.environ.get("CI"):
-            pytest.fail(f"the importlib_metadata release could not be fetched:\n{fetched.stderr}")
-        pytest.skip("the importlib_metadata suite comes from a package index, and none answers here")
-    (archive,) = where.iterdir()
-    return archive
+    return package_index.download(where, f"importlib_metadata=={SDIST_RELEASE}", "--no-binary", ":all:")
 
 
 @each_minor()

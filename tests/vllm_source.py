@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import tempfile
 import zipfile
 from pathlib import Path
 
-import pytest
+import package_index
 
 RELEASE = "0.33.0"
 MEMBERS = {
@@ -33,20 +31,8 @@ def modules() -> Path:
 
 def _fetch() -> None:
     with tempfile.TemporaryDirectory(prefix="vplug-vllm-") as where:
-        options = ("--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:", "--retries", "1")
-        wanted = ("--platform", "manylinux_2_28_x86_64", "--dest", where, f"vllm=={RELEASE}")
-        done = subprocess.run(
-            [sys.executable, "-m", "pip", "download", *options, *wanted],
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-        if done.returncode:
-            if os.environ.get("CI"):
-                pytest.fail(f"vLLM's release could not be fetched:\n{done.stderr}")
-            pytest.skip("vLLM's release comes from a package index, and none answers here")
-        (wheel,) = Path(where).iterdir()
+        platform = ("--only-binary", ":all:", "--platform", "manylinux_2_28_x86_64")
+        wheel = package_index.download(Path(where), f"vllm=={RELEASE}", *platform)
         KEPT.mkdir(parents=True, exist_ok=True)
         with zipfile.ZipFile(wheel) as archive:
             for name, member in MEMBERS.items():

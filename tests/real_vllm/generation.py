@@ -26,6 +26,14 @@ def generate(folder: Path, side: str, model: Path, probe: Path, *, tensor_parall
     return lab.run(where, [str(lab.VPLUG), "trace", "--json", str(where / "trace"), "--", *inner], env)
 
 
+def says_the_same(sides: dict[str, lab.Done]) -> None:
+    """The tokens are equal on all sides; a model that always says the same would show nothing."""
+    tokens = sides[WITHOUT].answer["tokens"]
+    assert len({tuple(one) for one in tokens}) == len(tokens)
+    assert sides[DOORS].answer["tokens"] == tokens
+    assert sides[RUN].answer["tokens"] == tokens
+
+
 def holds(done: lab.Done, side: str, processes: int) -> None:
     """What has to be so on every side: it worked, and each plugin ran once in each process."""
     assert done.status == 0, done.log
