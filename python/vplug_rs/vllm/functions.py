@@ -13,7 +13,7 @@ from vplug_rs.errors import PluginLoadError, VplugError
 from vplug_rs.groups import GENERAL, IO_PROCESSOR, LOGITS_PROCESSOR, PLATFORM, owner, whose
 from vplug_rs.loading import attempt
 from vplug_rs.loading.plugin import Failure
-from vplug_rs.platforms import Answer, PlatformError, ask, choose
+from vplug_rs.platforms.answers import Answer, PlatformError, ask, choose
 from vplug_rs.vllm.selection import VllmLoader, log
 
 TYPE_CHECKING = False
