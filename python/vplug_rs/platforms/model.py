@@ -73,7 +73,7 @@ class Evidence(_Record):
 
     __slots__ = ("id", "kind", "subject", "result", "weight", "text")  # noqa: RUF023  # the order of the table
 
-    def __init__(self, id: str, kind: str, subject: str, result: str, weight: str, text: str) -> None:  # noqa: A002, PLR0913
+    def __init__(self, id: str, kind: str, subject: str, result: str, weight: str, text: str) -> None:  # noqa: A002, PLR0913, PLR0917
         self.id, self.kind, self.subject, self.result, self.weight, self.text = id, kind, subject, result, weight, text
 
 
@@ -135,7 +135,8 @@ class Probe(_Record):
     """
 
     __slots__ = (  # noqa: RUF023
-        "platform", "source", "status", "qualname", "reason", "devices", "evidence", "backend", "isolated", "ms", "hint",
+        "platform", "source", "status", "qualname", "reason", "devices", "evidence", "backend", "isolated", "ms",
+        "hint",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913  # keywords of a record
