@@ -33,14 +33,14 @@ is here, the torch build among several, or nothing."""
 class _Record:
     """A record whose fields are its slots, in order."""
 
-    __slots__ = ()
+    __slots__: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Its fields, as plain data for JSON."""
         return {name: _plain(getattr(self, name)) for name in self.__slots__}
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and other.as_dict() == self.as_dict()  # type: ignore[attr-defined]
+        return type(other) is type(self) and other.as_dict() == self.as_dict()
 
     __hash__ = None  # type: ignore[assignment]
 
