@@ -25,6 +25,7 @@ pub mod import_names;
 pub mod memo;
 pub mod metadata;
 pub mod name;
+pub mod nvml;
 pub mod once;
 pub mod packages;
 pub mod path_entry;

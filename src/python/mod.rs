@@ -9,6 +9,7 @@
 mod distribution;
 mod machinery;
 mod meter;
+mod nvml;
 mod once;
 mod policy;
 mod records;
@@ -33,6 +34,8 @@ mod _core {
     use super::machinery::{is_path_finder, is_plain, is_real};
     #[pymodule_export]
     use super::meter::{Loaded, Meter};
+    #[pymodule_export]
+    use super::nvml::Nvml;
     #[pymodule_export]
     use super::once::{Ticket, Waiter, once_table, running_here};
     #[pymodule_export]

@@ -12,6 +12,7 @@ const LAYERS: [&[&str]; 8] = [
         "diagnostic",
         "files",
         "name",
+        "nvml",
         "once",
         "pure_path",
         "python_text",
