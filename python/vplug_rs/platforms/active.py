@@ -19,7 +19,7 @@ ANSWERED, ERROR = "answered", "error"
 """The library told its number of devices, or gave an error code in its place. Else the outcome is `UNKNOWN`."""
 
 MOST_DEVICES = 1024
-_LONGEST = 300
+_LONGEST = 1000
 
 
 class Answer(_Record):

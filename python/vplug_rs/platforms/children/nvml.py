@@ -53,7 +53,7 @@ class _Pynvml:
         missing = [name for name in PUBLIC if not callable(getattr(module, name, None))]
         self._error = getattr(module, "NVMLError", None)
         if missing or not (isinstance(self._error, type) and issubclass(self._error, Exception)):
-            raise UnusableError(f"{path} has no {', '.join(missing) or 'NVMLError'}: it is not nvidia-ml-py's")
+            raise UnusableError(f"{path} is not nvidia-ml-py's: it has no {missing[0] if missing else 'NVMLError'}")
         self._module: Any = module
         self._handles: dict[int, Any] = {}
 

@@ -48,7 +48,7 @@ class Stage:
             text = str(error)
         except Exception:  # noqa: BLE001  # somebody else's class
             text = "(its text cannot be had)"
-        return f"{type(error).__name__}: {text}"[:300]
+        return f"{type(error).__name__}: {text}"[:500]
 
 
 def _value(value: str | int) -> str:
