@@ -42,7 +42,7 @@ def pynvml_file() -> str:
 class Machine:
     """A machine with an NVML, or without one."""
 
-    def __init__(self, folder: Path, variant: str | None = "full", **script: object) -> None:
+    def __init__(self, folder: Path, variant: str | None = "full", /, **script: object) -> None:
         self.folder = folder
         self.log = folder / "log"
         self.environment = {f"FAKE_NVML_{name}": str(value) for name, value in script.items()}
@@ -425,7 +425,9 @@ def test_the_first_error_is_the_answer() -> None:
     assert (answer.outcome, answer.code, answer.call, answer.count) == ("error", 9, "a", None)
 
 
-values = some.none() | some.booleans() | some.integers() | some.floats() | some.text(max_size=5) | some.just([])
+values: some.SearchStrategy[Any] = (
+    some.none() | some.booleans() | some.integers() | some.floats() | some.text(max_size=5) | some.just([])
+)
 keys = some.sampled_from(
     [
         "backend",

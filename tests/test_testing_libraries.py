@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from vplug_rs.errors import VplugError
-from vplug_rs.testing import libraries, unkillable
+from vplug_rs.testing import libraries
 
 needs_compiler = pytest.mark.skipif(libraries.compiler() is None, reason="no C compiler: no library can be made")
 
@@ -135,28 +135,3 @@ def test_an_unknown_variant_lists_the_known(tmp_path: Path) -> None:
         libraries.fake_nvml(str(tmp_path), "newest")
     assert caught.value.hint is not None
     assert "no-flags" in caught.value.hint
-
-
-def test_a_frozen_folder_thaws_and_leaves_nothing(tmp_path: Path) -> None:
-    if (reason := unkillable.why_not()) is not None:
-        pytest.skip(reason)
-
-    def break_in(folder: str) -> None:
-        assert os.path.ismount(folder)
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError), unkillable.frozen_folder(str(tmp_path)) as folder:
-        break_in(folder)
-    assert os.listdir(tmp_path) == []
-    assert str(tmp_path) not in Path("/proc/mounts").read_text("utf-8")
-
-
-def test_what_is_missing_for_a_frozen_folder_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert unkillable.why_not() == "only root may freeze a file system"
-    with pytest.raises(VplugError, match="only root"), unkillable.frozen_folder(str(tmp_path)):
-        pass
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert unkillable.why_not() == "fsfreeze, losetup, mkfs.ext4, mount, umount not installed"
-    assert os.listdir(tmp_path) == []

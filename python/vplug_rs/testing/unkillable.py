@@ -16,8 +16,30 @@ _SIZE = 8 * 1024 * 1024
 _SECONDS = 30
 
 
+_tried: list[str | None] = []
+
+
 def why_not() -> str | None:
-    """Why this machine can make no such folder, or None where it can; tells what can be seen without trying."""
+    """Why this machine can make no such folder, or None where it can. It is tried, once in a process."""
+    import tempfile
+
+    from vplug_rs.errors import VplugError
+
+    if (missing := _missing()) is not None:
+        return missing
+    if not _tried:
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                with frozen_folder(folder):
+                    pass
+                _tried.append(None)
+            except VplugError as error:
+                _tried.append(str(error))
+    return _tried[0]
+
+
+def _missing() -> str | None:
+    """What can be seen to be missing without trying."""
     import os
     import shutil
     import sys
@@ -53,8 +75,8 @@ def _frozen(folder: str) -> Iterator[str]:
 
     from vplug_rs.errors import VplugError
 
-    if (reason := why_not()) is not None:
-        raise VplugError(f"No unkillable process can be made: {reason}.")
+    if (missing := _missing()) is not None:
+        raise VplugError(missing)
     image, inside = os.path.join(folder, "frozen.img"), os.path.join(folder, "frozen")
     with open(image, "wb") as stream:
         stream.truncate(_SIZE)
@@ -98,4 +120,4 @@ def _do(tool: str, *words: str) -> None:
     path = shutil.which(tool) or tool
     done = subprocess.run([path, *words], capture_output=True, text=True, timeout=_SECONDS, check=False)  # noqa: S603  # our own words
     if done.returncode != 0:
-        raise VplugError(f"No unkillable process can be made: `{tool}` said: {done.stderr.strip()}.")
+        raise VplugError(f"`{tool}` said: {done.stderr.strip()}")
