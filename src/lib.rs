@@ -29,6 +29,7 @@ pub mod nvml;
 pub mod once;
 pub mod packages;
 pub mod path_entry;
+pub mod probe;
 pub mod pure_path;
 pub mod python_text;
 pub mod record;

@@ -3,7 +3,7 @@
 `NotImplemented` (annotated here as `object`) is the answer for "only the interpreter's own machinery can tell".
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, final, type_check_only
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "once_table",
     "parse_entry_points",
     "parse_reference",
+    "probe_passive",
     "read_entry_points",
     "read_files",
     "read_header",
@@ -270,3 +271,34 @@ def judge(
 ) -> Judge: ...
 def nearest(wanted: str, names: Sequence[str]) -> str | None: ...
 def version_meets(version: str, specifiers: str) -> bool | None: ...
+
+_EvidenceRow: TypeAlias = tuple[str, str, str, str, str, Literal["strong", "weak", "against", "info"], str]
+_DeviceRow: TypeAlias = tuple[
+    str, int, str | None, str | None, int | None, str | None, str | None, str | None, bool | None
+]
+
+def probe_passive(
+    root: str, environment: Mapping[str, str] | Sequence[tuple[str, str]]
+) -> tuple[list[_EvidenceRow], list[_DeviceRow], dict[str, str]]:
+    """What files below `root` and the environment tell of all platforms, without a trace.
+
+    Opens no device node, no library and no file that a driver answers by asking its device; the GIL is released.
+    Whatever cannot be looked at becomes evidence, `platform.unreadable`; nothing of it raises.
+
+    Args:
+        root: The folder that stands for `/`. Under any other than `/` a regular file may stand for a device node, and
+            no link leads out of it.
+        environment: A mapping, or names and values of which the last of a name counts; `LD_LIBRARY_PATH` in it is
+            looked into as it stands, not below the root.
+
+    Returns:
+        Evidence: (platform, id, kind, subject, result, weight, text), by platform in the order cuda, rocm, xpu, tpu,
+        cpu, neuron, hpu, npu, then in the order of looking, addresses and numbers sorted as numbers.
+        Devices: (platform, index, name, PCI address, memory in bytes, where that number is from, capability, driver,
+        integrated), None where files do not tell.
+        Facts, those that are known: `boot_id`, `kernel_release`, `wsl` ("yes"), `cuda.kernel` (the kernel module's
+        version), `cuda.library` (NVML's), `cuda.library_path`; and what kept from looking: `root`, `dev`, `pci`.
+
+    Raises:
+        TypeError: The environment is neither of the two.
+    """

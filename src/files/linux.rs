@@ -64,13 +64,24 @@ impl Folder {
     /// # Errors
     /// The [`Fault`]; children seen before it were visited.
     pub fn list(&self, mut visit: impl FnMut(&OsStr, Kind)) -> Result<(), Fault> {
+        self.list_while(|name, kind| {
+            visit(name, kind);
+            true
+        })
+    }
+
+    /// [`Folder::list`] until `visit` says no.
+    ///
+    /// # Errors
+    /// The [`Fault`]; children seen before it were visited.
+    pub fn list_while(&self, mut visit: impl FnMut(&OsStr, Kind) -> bool) -> Result<(), Fault> {
         let mut buffer = [MaybeUninit::uninit(); LISTING_BUFFER];
         let mut listing = RawDir::new(self.fd(), &mut buffer);
         while let Some(entry) = listing.next() {
             let entry = entry.map_err(fault)?;
             let name = entry.file_name().to_bytes();
-            if name != b"." && name != b".." {
-                visit(OsStr::from_bytes(name), kind(entry.file_type()));
+            if name != b"." && name != b".." && !visit(OsStr::from_bytes(name), kind(entry.file_type())) {
+                break;
             }
         }
         Ok(())

@@ -4,10 +4,12 @@
 //! Linux uses raw system calls relative to an open folder; everything else takes the
 //! same questions through `std::fs`.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 #[cfg(target_os = "linux")]
 mod linux;
+mod nodes;
 #[cfg(any(not(target_os = "linux"), test))]
 mod portable;
 
@@ -15,6 +17,8 @@ mod portable;
 pub use linux::Folder;
 #[cfg(not(target_os = "linux"))]
 pub use portable::Folder;
+
+pub use nodes::{Thing, link, look, resolved, usable};
 
 /// Nanoseconds that a stamp must have been at rest when read before it is trusted.
 ///
@@ -97,6 +101,15 @@ pub enum Fault {
 }
 
 impl Fault {
+    fn from_error(error: &std::io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidInput => Self::Absent,
+            ErrorKind::PermissionDenied => Self::Denied,
+            ErrorKind::IsADirectory => Self::Folder,
+            _ => Self::Other(error.raw_os_error().unwrap_or(0)),
+        }
+    }
+
     /// What to tell a person.
     #[must_use]
     pub fn text(&self) -> String {

@@ -50,10 +50,23 @@ impl Folder {
     /// # Errors
     /// The [`Fault`].
     pub fn list(&self, mut visit: impl FnMut(&OsStr, Kind)) -> Result<(), Fault> {
+        self.list_while(|name, kind| {
+            visit(name, kind);
+            true
+        })
+    }
+
+    /// See the Linux form.
+    ///
+    /// # Errors
+    /// The [`Fault`].
+    pub fn list_while(&self, mut visit: impl FnMut(&OsStr, Kind) -> bool) -> Result<(), Fault> {
         for entry in std::fs::read_dir(&self.path).map_err(|error| fault(&error))? {
             let entry = entry.map_err(|error| fault(&error))?;
             let kind = entry.file_type().map_or(Kind::Unknown, kind);
-            visit(&entry.file_name(), kind);
+            if !visit(&entry.file_name(), kind) {
+                break;
+            }
         }
         Ok(())
     }
@@ -128,12 +141,7 @@ fn read_file(path: &Path, stamp: Stamp, extent: Extent) -> Result<Content, Fault
 }
 
 fn fault(error: &std::io::Error) -> Fault {
-    match error.kind() {
-        ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidInput => Fault::Absent,
-        ErrorKind::PermissionDenied => Fault::Denied,
-        ErrorKind::IsADirectory => Fault::Folder,
-        _ => Fault::Other(error.raw_os_error().unwrap_or(0)),
-    }
+    Fault::from_error(error)
 }
 
 fn kind(file_type: std::fs::FileType) -> Kind {

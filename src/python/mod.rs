@@ -12,6 +12,7 @@ mod meter;
 mod nvml;
 mod once;
 mod policy;
+mod probes;
 mod records;
 mod scanner;
 
@@ -40,6 +41,8 @@ mod _core {
     use super::once::{Ticket, Waiter, once_table, running_here};
     #[pymodule_export]
     use super::policy::{judge, nearest, version_meets};
+    #[pymodule_export]
+    use super::probes::probe_passive;
     #[pymodule_export]
     use super::records::{Diagnostic, build_info, diagnostic_codes};
     #[pymodule_export]

@@ -1,0 +1,221 @@
+//! Looking below a root: every path is the host's own, and no link leads out of the root.
+//!
+//! Under `/` the kernel follows links. Under any other root they are followed here, name by name, an absolute one and
+//! every `..` from that root. (`openat2` would do so too, but not on every kernel and not in every container, and a
+//! folder whose links are known costs nothing the second time.)
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Component, Path, PathBuf};
+
+use crate::files::{self, Extent, Fault, Folder, Thing};
+
+/// Links on the way to one file, as the kernel has it.
+const MOST_LINKS: usize = 40;
+/// Names that a path may grow to while its links are followed.
+const MOST_STEPS: usize = 4096;
+/// Children that are looked at in one folder.
+const MOST_NAMES: usize = 16_384;
+/// Nodes or devices of one kind.
+const MOST_NUMBERED: usize = 1024;
+/// `ELOOP`.
+const LOOP: Fault = Fault::Other(40);
+
+/// A root, and what has been learnt of the links in it.
+pub(super) struct Root {
+    base: PathBuf,
+    machine: bool,
+    folders: RefCell<HashMap<PathBuf, Result<PathBuf, Fault>>>,
+}
+
+impl Root {
+    pub(super) fn new(path: &OsStr) -> Self {
+        let base = PathBuf::from(path);
+        let mut parts = base.components();
+        let machine = parts.next() == Some(Component::RootDir) && parts.next().is_none();
+        Self {
+            base,
+            machine,
+            folders: RefCell::default(),
+        }
+    }
+
+    /// Whether this is `/`, where only a character device is a device node.
+    pub(super) fn is_machine(&self) -> bool {
+        self.machine
+    }
+
+    /// Why the root itself is no folder that can be looked at.
+    pub(super) fn fault(&self) -> Option<Fault> {
+        match files::look(&self.base, true) {
+            Ok(Thing::Folder) => None,
+            Ok(_) => Some(Fault::NotFolder),
+            Err(fault) => Some(fault),
+        }
+    }
+
+    /// What stands at a path, links followed.
+    pub(super) fn thing(&self, path: &str) -> Result<Thing, Fault> {
+        self.find(path).map(|(_, thing)| thing)
+    }
+
+    /// The first bytes of a regular file. Anything else is not opened.
+    pub(super) fn head(&self, path: &str, limit: usize) -> Result<Vec<u8>, Fault> {
+        // no node can stand there, so it is opened at once and looked at afterwards
+        let real = if self.machine && (path.starts_with("/sys/") || path.starts_with("/proc/")) {
+            PathBuf::from(path)
+        } else {
+            match self.find(path)? {
+                (real, Thing::File) => real,
+                (_, Thing::Folder) => return Err(Fault::Folder),
+                _ => return Err(Fault::Special),
+            }
+        };
+        files::read(&real, Extent::Head(limit)).map(|content| content.bytes)
+    }
+
+    /// The children of a folder, in no order; names that are no UTF-8 are none that is looked for.
+    pub(super) fn names(&self, path: &str) -> Result<Vec<String>, Fault> {
+        let folder = if self.machine {
+            Folder::open(OsStr::new(path))?
+        } else {
+            Folder::open(self.find(path)?.0.as_os_str())?
+        };
+        let mut names = Vec::new();
+        let mut seen = 0;
+        folder.list_while(|name, _| {
+            names.extend(name.to_str().map(ToOwned::to_owned));
+            seen += 1;
+            seen < MOST_NAMES
+        })?;
+        Ok(names)
+    }
+
+    /// The numbers of the children that are called `prefix` and a number, in order.
+    pub(super) fn numbers(&self, path: &str, prefix: &str) -> Result<Vec<u32>, Fault> {
+        self.names(path).map(|names| numbered(&names, prefix))
+    }
+
+    /// Whether this user might open it for reading and writing; see [`files::usable`].
+    pub(super) fn usable(&self, path: &str) -> Result<(), Fault> {
+        let (real, _) = self.find(path)?;
+        files::usable(&real)
+    }
+
+    /// The last name of what a link says, not followed.
+    pub(super) fn link_name(&self, path: &str) -> Option<String> {
+        let real = self.parent(path).ok()?.join(Path::new(path).file_name()?);
+        last_name(&files::link(&real).ok()??)
+    }
+
+    /// The name that a file has once every link is followed.
+    pub(super) fn end_name(&self, path: &str) -> Option<String> {
+        let (real, _) = self.find(path).ok()?;
+        if self.machine {
+            return last_name(&files::resolved(&real).ok()?);
+        }
+        last_name(&real)
+    }
+
+    /// Where a path leads, and what stands there.
+    fn find(&self, path: &str) -> Result<(PathBuf, Thing), Fault> {
+        if self.machine {
+            let real = PathBuf::from(path);
+            return files::look(&real, true).map(|thing| (real, thing));
+        }
+        let Some(name) = Path::new(path).file_name() else {
+            return Ok((self.base.clone(), Thing::Folder));
+        };
+        let parent = self.parent(path)?;
+        let real = parent.join(name);
+        match files::look(&real, false)? {
+            Thing::Link => {
+                let inside = parent.strip_prefix(&self.base).unwrap_or(&parent);
+                let real = self.base.join(self.walk(inside.to_owned(), Path::new(name))?);
+                files::look(&real, false).map(|thing| (real, thing))
+            }
+            thing => Ok((real, thing)),
+        }
+    }
+
+    /// The real folder that a path's last name stands in.
+    fn parent(&self, path: &str) -> Result<PathBuf, Fault> {
+        let parent = Path::new(path).parent().unwrap_or(Path::new(""));
+        if self.machine {
+            return Ok(parent.to_owned());
+        }
+        if let Some(known) = self.folders.borrow().get(parent) {
+            return known.clone();
+        }
+        let found = match parent.parent() {
+            None => Ok(self.base.clone()),
+            Some(_) => parent.to_str().ok_or(Fault::Absent).and_then(|path| self.folder(path)),
+        };
+        self.folders.borrow_mut().insert(parent.to_owned(), found.clone());
+        found
+    }
+
+    /// A folder's real path: that of its own folder, and one name more.
+    fn folder(&self, path: &str) -> Result<PathBuf, Fault> {
+        let name = Path::new(path).file_name().unwrap_or_default();
+        let parent = self.parent(path)?;
+        let inside = parent.strip_prefix(&self.base).unwrap_or(&parent);
+        Ok(self.base.join(self.walk(inside.to_owned(), Path::new(name))?))
+    }
+
+    /// Follows `rest` from a folder inside the root, whose own path has no links; gives a path inside the root.
+    fn walk(&self, start: PathBuf, rest: &Path) -> Result<PathBuf, Fault> {
+        let mut here = start;
+        let mut ahead: Vec<OsString> = Vec::new();
+        push(&mut ahead, rest);
+        let mut links = 0;
+        while let Some(name) = ahead.pop() {
+            match name.as_encoded_bytes() {
+                b"." => continue,
+                b"/" => {
+                    here = PathBuf::new();
+                    continue;
+                }
+                b".." => {
+                    here.pop();
+                    continue;
+                }
+                _ => here.push(&name),
+            }
+            let Some(target) = files::link(&self.base.join(&here))? else {
+                continue;
+            };
+            links += 1;
+            here.pop();
+            push(&mut ahead, &target);
+            if links > MOST_LINKS || ahead.len() > MOST_STEPS {
+                return Err(LOOP);
+            }
+        }
+        Ok(here)
+    }
+}
+
+/// Puts the parts of a path on a stack, the first one on top.
+fn push(ahead: &mut Vec<OsString>, path: &Path) {
+    ahead.extend(path.components().rev().map(|part| part.as_os_str().to_owned()));
+}
+
+fn last_name(path: &Path) -> Option<String> {
+    path.file_name().map(|name| name.to_string_lossy().into_owned())
+}
+
+/// Numbers of names that are `prefix` and a number without leading zeros, in order.
+pub(super) fn numbered(names: &[String], prefix: &str) -> Vec<u32> {
+    let number = |name: &String| {
+        let digits = name.strip_prefix(prefix)?;
+        let plain = digits == "0" || !digits.starts_with('0');
+        let all = digits.bytes().all(|byte| byte.is_ascii_digit());
+        digits.parse().ok().filter(|_| plain && all)
+    };
+    let mut found: Vec<u32> = names.iter().filter_map(number).collect();
+    found.sort_unstable();
+    found.truncate(MOST_NUMBERED);
+    found
+}
