@@ -97,6 +97,16 @@ impl Folder {
             .map_err(fault)
     }
 
+    /// [`Folder::stamp_of`] of a link itself, where the last name is one.
+    ///
+    /// # Errors
+    /// The [`Fault`].
+    pub fn stamp_of_itself(&self, name: &OsStr) -> Result<Stamp, Fault> {
+        with_path(name, |path| fs::statat(self.fd(), path, AtFlags::SYMLINK_NOFOLLOW))
+            .map(|stat| stamp_from(&stat))
+            .map_err(fault)
+    }
+
     /// Whether there is such a file, links followed, as [`Folder::stamp_of`] tells it: cheaper, since nothing is told of it.
     ///
     /// # Errors

@@ -204,6 +204,12 @@ mod tests {
         for name in ["file", "folder", "link", "absent", "file/below"] {
             let name = OsStr::new(name);
             assert_eq!(raw.stamp_of(name), std.stamp_of(name), "{}", name.display());
+            assert_eq!(
+                raw.stamp_of_itself(name),
+                std.stamp_of_itself(name),
+                "{}",
+                name.display()
+            );
             assert_eq!(raw.look_for(name), raw.stamp_of(name).map(drop), "{}", name.display());
             assert_eq!(raw.look_for(name), std.look_for(name), "{}", name.display());
             for extent in [Extent::Whole(100), Extent::Whole(5), Extent::Head(4)] {

@@ -85,6 +85,16 @@ impl Folder {
     ///
     /// # Errors
     /// The [`Fault`].
+    pub fn stamp_of_itself(&self, name: &OsStr) -> Result<Stamp, Fault> {
+        std::fs::symlink_metadata(self.path.join(name))
+            .map(|found| stamp_from(&found))
+            .map_err(|error| fault(&error))
+    }
+
+    /// See the Linux form.
+    ///
+    /// # Errors
+    /// The [`Fault`].
     pub fn look_for(&self, name: &OsStr) -> Result<(), Fault> {
         self.stamp_of(name).map(drop)
     }

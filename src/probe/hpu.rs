@@ -8,7 +8,12 @@ use super::{Device, Weight};
 pub(super) fn look(scene: &mut Scene<'_>) {
     let mut nodes = 0_usize;
     // where it is a node and no folder, it is another vendor's
-    for number in scene.root.numbers("/dev/accel", "accel").unwrap_or_default() {
+    let numbers = if scene.may_have("/dev/accel") {
+        scene.root.numbers("/dev/accel", "accel").unwrap_or_default()
+    } else {
+        Vec::new()
+    };
+    for number in numbers {
         let vendor = format!("/sys/class/accel/accel{number}/device/vendor");
         let vendor = scene
             .root

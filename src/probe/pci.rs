@@ -91,21 +91,24 @@ impl Pass {
 /// All functions in the order of their addresses.
 pub(super) fn scan(root: &Root) -> Pass {
     let mut pass = Pass::default();
-    let names = match root.names(FOLDER) {
-        Ok(names) => names,
+    let listed = root.shelf(FOLDER).and_then(|shelf| Ok((shelf.names()?, shelf)));
+    let (names, shelf) = match listed {
+        Ok(listed) => listed,
         Err(fault) => {
             pass.problem = Some(fault);
             return pass;
         }
     };
-    let mut addresses: Vec<_> = names
-        .into_iter()
-        .filter_map(|name| Some((parse(&name)?, name)))
+    let mut addresses: Vec<_> = (names.into_iter())
+        .filter_map(|(name, kind)| Some((parse(&name)?, name, kind)))
         .collect();
-    addresses.sort_unstable();
+    addresses.sort_unstable_by_key(|(numbers, ..)| *numbers);
     pass.left_out = addresses.len().saturating_sub(MOST_FUNCTIONS);
-    for (_, address) in addresses.into_iter().take(MOST_FUNCTIONS) {
-        match identity(root, &format!("{FOLDER}/{address}")) {
+    for (_, address, kind) in addresses.into_iter().take(MOST_FUNCTIONS) {
+        let uevent = shelf.head(&address, kind, "uevent", MOST_UEVENT);
+        let found = (uevent.ok().and_then(|bytes| from_uevent(&bytes)))
+            .or_else(|| from_files(root, &format!("{FOLDER}/{address}")));
+        match found {
             Some(Identity {
                 vendor,
                 device,
@@ -127,11 +130,11 @@ pub(super) fn scan(root: &Root) -> Pass {
 
 /// Class, ids and driver of the device whose folder this is; None where neither source says them.
 pub(super) fn identity(root: &Root, folder: &str) -> Option<Identity> {
-    if let Ok(bytes) = root.head(&format!("{folder}/uevent"), MOST_UEVENT)
-        && let Some(found) = from_uevent(&bytes)
-    {
-        return Some(found);
-    }
+    let uevent = root.head(&format!("{folder}/uevent"), MOST_UEVENT);
+    (uevent.ok().and_then(|bytes| from_uevent(&bytes))).or_else(|| from_files(root, folder))
+}
+
+fn from_files(root: &Root, folder: &str) -> Option<Identity> {
     let number = |name: &str| {
         let bytes = root.head(&format!("{folder}/{name}"), 64).ok()?;
         hex(bytes.trim_ascii())

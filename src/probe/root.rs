@@ -5,11 +5,11 @@
 //! folder whose links are known costs nothing the second time.)
 
 use std::cell::RefCell;
-use std::collections::HashMap;
-use std::ffi::{OsStr, OsString};
+use std::collections::{HashMap, HashSet};
+use std::ffi::{CString, OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
-use crate::files::{self, Extent, Fault, Folder, Thing};
+use crate::files::{self, Extent, Fault, Folder, Kind, Thing};
 
 /// Links on the way to one file, as the kernel has it.
 const MOST_LINKS: usize = 40;
@@ -27,6 +27,15 @@ pub(super) struct Root {
     base: PathBuf,
     machine: bool,
     folders: RefCell<HashMap<PathBuf, Result<PathBuf, Fault>>>,
+    /// Folders inside the root that are no links, nor is any that they stand in.
+    plain: RefCell<HashSet<PathBuf>>,
+}
+
+/// An open folder whose children are folders of small files.
+pub(super) struct Shelf<'a> {
+    root: &'a Root,
+    path: &'a str,
+    folder: Folder,
 }
 
 impl Root {
@@ -38,6 +47,7 @@ impl Root {
             base,
             machine,
             folders: RefCell::default(),
+            plain: RefCell::default(),
         }
     }
 
@@ -77,19 +87,22 @@ impl Root {
 
     /// The children of a folder, in no order; names that are no UTF-8 are none that is looked for.
     pub(super) fn names(&self, path: &str) -> Result<Vec<String>, Fault> {
+        let listed = self.shelf(path)?.names()?;
+        Ok(listed.into_iter().map(|(name, _)| name).collect())
+    }
+
+    /// Opens a folder of many folders.
+    pub(super) fn shelf<'a>(&'a self, path: &'a str) -> Result<Shelf<'a>, Fault> {
         let folder = if self.machine {
             Folder::open(OsStr::new(path))?
         } else {
             Folder::open(self.find(path)?.0.as_os_str())?
         };
-        let mut names = Vec::new();
-        let mut seen = 0;
-        folder.list_while(|name, _| {
-            names.extend(name.to_str().map(ToOwned::to_owned));
-            seen += 1;
-            seen < MOST_NAMES
-        })?;
-        Ok(names)
+        Ok(Shelf {
+            root: self,
+            path,
+            folder,
+        })
     }
 
     /// The numbers of the children that are called `prefix` and a number, in order.
@@ -183,7 +196,13 @@ impl Root {
                 }
                 _ => here.push(&name),
             }
+            if self.plain.borrow().contains(&here) {
+                continue;
+            }
             let Some(target) = files::link(&self.base.join(&here))? else {
+                if !ahead.is_empty() {
+                    self.plain.borrow_mut().insert(here.clone());
+                }
                 continue;
             };
             links += 1;
@@ -194,6 +213,38 @@ impl Root {
             }
         }
         Ok(here)
+    }
+}
+
+impl Shelf<'_> {
+    /// The children and what they are, in no order; see [`Root::names`].
+    pub(super) fn names(&self) -> Result<Vec<(String, Kind)>, Fault> {
+        let mut names = Vec::new();
+        let mut seen = 0;
+        self.folder.list_while(|name, kind| {
+            names.extend(name.to_str().map(|name| (name.to_owned(), kind)));
+            seen += 1;
+            seen < MOST_NAMES
+        })?;
+        Ok(names)
+    }
+
+    /// [`Root::head`] of a file in one of the children.
+    pub(super) fn head(&self, child: &str, kind: Kind, name: &str, limit: usize) -> Result<Vec<u8>, Fault> {
+        let inside = format!("{child}/{name}");
+        if self.root.machine {
+            let content = self.folder.read(OsStr::new(&inside), Extent::Head(limit));
+            return content.map(|content| content.bytes);
+        }
+        if kind == Kind::Folder {
+            let stamp = self.folder.stamp_of_itself(OsStr::new(&inside))?;
+            if stamp.kind != Kind::Link {
+                let inside = CString::new(inside).map_err(|_| Fault::Absent)?;
+                let content = self.folder.read_stamped(&inside, stamp, Extent::Head(limit));
+                return content.map(|content| content.bytes);
+            }
+        }
+        self.root.head(&format!("{}/{inside}", self.path), limit)
     }
 }
 

@@ -22,7 +22,8 @@ pub(super) struct Scene<'a> {
     /// Whether this Linux runs inside Windows.
     pub(super) wsl: bool,
     environment: &'a [(String, OsString)],
-    dev: Vec<String>,
+    /// The names in `/dev`; None where it cannot be listed.
+    dev: Option<Vec<String>>,
     platform: &'static str,
     report: Report,
 }
@@ -33,7 +34,7 @@ impl<'a> Scene<'a> {
             pci: Vec::new(),
             wsl: false,
             environment,
-            dev: Vec::new(),
+            dev: Some(Vec::new()),
             platform: "",
             report: Report::default(),
             root,
@@ -58,10 +59,13 @@ impl<'a> Scene<'a> {
             }
         }
         match self.root.names("/dev") {
-            Ok(names) => self.dev = names,
-            Err(fault) => self.fact("dev", fault.text()),
+            Ok(names) => self.dev = Some(names),
+            Err(fault) => {
+                self.fact("dev", fault.text());
+                self.dev = None;
+            }
         }
-        self.wsl |= self.dev.iter().any(|name| name == "dxg");
+        self.wsl |= self.may_have("/dev/dxg") && self.root.thing("/dev/dxg").is_ok();
         if self.wsl {
             self.fact("wsl", "yes".to_owned());
         }
@@ -147,7 +151,16 @@ impl<'a> Scene<'a> {
 
     /// The numbers of the nodes in `/dev` that are called `prefix` and a number.
     pub(super) fn nodes(&self, prefix: &str) -> Vec<u32> {
-        numbered(&self.dev, prefix)
+        numbered(self.dev.as_deref().unwrap_or_default(), prefix)
+    }
+
+    /// Whether something may stand at a path in `/dev`, as far as its listing tells.
+    pub(super) fn may_have(&self, path: &str) -> bool {
+        let name = path.trim_start_matches("/dev/");
+        let name = name.split_once('/').map_or(name, |(folder, _)| folder);
+        self.dev
+            .as_ref()
+            .is_none_or(|names| names.iter().any(|known| known == name))
     }
 
     /// Evidence of a device node, if one is there, and against it, if this user may not use it.
@@ -162,6 +175,9 @@ impl<'a> Scene<'a> {
 
     /// What kind of node stands at a path; anything odd is noted, and no node.
     pub(super) fn is_node(&mut self, path: &str) -> Option<String> {
+        if !self.may_have(path) {
+            return None;
+        }
         let odd = match self.root.thing(path) {
             Ok(Thing::Device(major, minor)) => return Some(format!("character device {major}:{minor}")),
             // nobody need be privileged to make a root for a test

@@ -66,6 +66,9 @@ fn accel(scene: &mut Scene<'_>, count: bool) -> bool {
 
 /// Newer chips are used through vfio; so are network cards, so the group's devices are asked for their ids.
 fn vfio(scene: &mut Scene<'_>, count: bool) {
+    if !scene.may_have("/dev/vfio") {
+        return;
+    }
     let groups = match scene.root.numbers("/dev/vfio", "") {
         Ok(groups) => groups,
         Err(fault) => return scene.fault("/dev/vfio", &fault),
