@@ -26,9 +26,10 @@ const LOOP: Fault = Fault::Other(40);
 pub(super) struct Root {
     base: PathBuf,
     machine: bool,
-    folders: RefCell<HashMap<PathBuf, Result<PathBuf, Fault>>>,
+    /// By the bytes of a path: as a path it would be taken apart for every comparison.
+    folders: RefCell<HashMap<String, Result<PathBuf, Fault>>>,
     /// Folders inside the root that are no links, nor is any that they stand in.
-    plain: RefCell<HashSet<PathBuf>>,
+    plain: RefCell<HashSet<OsString>>,
 }
 
 /// An open folder whose children are folders of small files.
@@ -40,7 +41,8 @@ pub(super) struct Shelf<'a> {
 
 impl Root {
     pub(super) fn new(path: &OsStr) -> Self {
-        let base = PathBuf::from(path);
+        // without what makes one path differ from another in text alone
+        let base: PathBuf = Path::new(path).components().collect();
         let mut parts = base.components();
         let machine = parts.next() == Some(Component::RootDir) && parts.next().is_none();
         Self {
@@ -118,7 +120,8 @@ impl Root {
 
     /// The last name of what a link says, not followed.
     pub(super) fn link_name(&self, path: &str) -> Option<String> {
-        let real = self.parent(path).ok()?.join(Path::new(path).file_name()?);
+        let (parent, name) = split(path);
+        let real = self.folder(parent).ok()?.join(name);
         last_name(&files::link(&real).ok()??)
     }
 
@@ -137,49 +140,40 @@ impl Root {
             let real = PathBuf::from(path);
             return files::look(&real, true).map(|thing| (real, thing));
         }
-        let Some(name) = Path::new(path).file_name() else {
-            return Ok((self.base.clone(), Thing::Folder));
-        };
-        let parent = self.parent(path)?;
+        let (parent, name) = split(path);
+        let parent = self.folder(parent)?;
         let real = parent.join(name);
         match files::look(&real, false)? {
             Thing::Link => {
-                let inside = parent.strip_prefix(&self.base).unwrap_or(&parent);
-                let real = self.base.join(self.walk(inside.to_owned(), Path::new(name))?);
+                let real = self.walk(&parent, Path::new(name))?;
                 files::look(&real, false).map(|thing| (real, thing))
             }
             thing => Ok((real, thing)),
         }
     }
 
-    /// The real folder that a path's last name stands in.
-    fn parent(&self, path: &str) -> Result<PathBuf, Fault> {
-        let parent = Path::new(path).parent().unwrap_or(Path::new(""));
+    /// A folder's real path; the root's is that of `""`.
+    fn folder(&self, path: &str) -> Result<PathBuf, Fault> {
         if self.machine {
-            return Ok(parent.to_owned());
+            return Ok(PathBuf::from(if path.is_empty() { "/" } else { path }));
         }
-        if let Some(known) = self.folders.borrow().get(parent) {
+        if path.is_empty() {
+            return Ok(self.base.clone());
+        }
+        if let Some(known) = self.folders.borrow().get(path) {
             return known.clone();
         }
-        let found = match parent.parent() {
-            None => Ok(self.base.clone()),
-            Some(_) => parent.to_str().ok_or(Fault::Absent).and_then(|path| self.folder(path)),
-        };
-        self.folders.borrow_mut().insert(parent.to_owned(), found.clone());
+        let (parent, name) = split(path);
+        let found = self
+            .folder(parent)
+            .and_then(|parent| self.walk(&parent, Path::new(name)));
+        self.folders.borrow_mut().insert(path.to_owned(), found.clone());
         found
     }
 
-    /// A folder's real path: that of its own folder, and one name more.
-    fn folder(&self, path: &str) -> Result<PathBuf, Fault> {
-        let name = Path::new(path).file_name().unwrap_or_default();
-        let parent = self.parent(path)?;
-        let inside = parent.strip_prefix(&self.base).unwrap_or(&parent);
-        Ok(self.base.join(self.walk(inside.to_owned(), Path::new(name))?))
-    }
-
-    /// Follows `rest` from a folder inside the root, whose own path has no links; gives a path inside the root.
-    fn walk(&self, start: PathBuf, rest: &Path) -> Result<PathBuf, Fault> {
-        let mut here = start;
+    /// Follows `rest` from a folder of the root, the path to which has no links; so has the path that comes of it.
+    fn walk(&self, start: &Path, rest: &Path) -> Result<PathBuf, Fault> {
+        let mut here = start.to_owned();
         let mut ahead: Vec<OsString> = Vec::new();
         push(&mut ahead, rest);
         let mut links = 0;
@@ -187,21 +181,23 @@ impl Root {
             match name.as_encoded_bytes() {
                 b"." => continue,
                 b"/" => {
-                    here = PathBuf::new();
+                    here.clone_from(&self.base);
                     continue;
                 }
                 b".." => {
-                    here.pop();
+                    if here.as_os_str() != self.base.as_os_str() {
+                        here.pop();
+                    }
                     continue;
                 }
                 _ => here.push(&name),
             }
-            if self.plain.borrow().contains(&here) {
+            if self.plain.borrow().contains(here.as_os_str()) {
                 continue;
             }
-            let Some(target) = files::link(&self.base.join(&here))? else {
+            let Some(target) = files::link(&here)? else {
                 if !ahead.is_empty() {
-                    self.plain.borrow_mut().insert(here.clone());
+                    self.plain.borrow_mut().insert(here.clone().into_os_string());
                 }
                 continue;
             };
@@ -246,6 +242,11 @@ impl Shelf<'_> {
         }
         self.root.head(&format!("{}/{inside}", self.path), limit)
     }
+}
+
+/// A path's folder and its last name.
+fn split(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
 }
 
 /// Puts the parts of a path on a stack, the first one on top.

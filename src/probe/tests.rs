@@ -272,6 +272,19 @@ fn links_never_lead_out_of_the_root() {
 }
 
 #[test]
+fn a_root_may_be_spelt_in_any_way() {
+    let (site, other) = (Site::new(), Site::new());
+    site.file("real/nvidia0", "");
+    site.link("dev", "../../../../real");
+    other.file("real/nvidia1", "");
+    let path = site.path("").display().to_string();
+    for odd in [format!("{path}//"), format!("{path}/./"), format!("{path}/real/..")] {
+        let report = Seen(passive(OsStr::new(&odd), &[]));
+        assert_eq!(report.lines("cuda"), ["cuda.node /dev/nvidia0 file strong"], "{odd}");
+    }
+}
+
+#[test]
 fn absolute_and_relative_links_are_followed_inside() {
     let site = Site::new();
     site.file("real/dev/nvidia0", "");
