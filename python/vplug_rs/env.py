@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import os
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 ON, OFF = ("1", "on", "true", "yes"), ("0", "off", "false", "no")
 
 VLLM, STRICT, REQUIRE, POLICY = "VPLUG_VLLM", "VPLUG_STRICT", "VPLUG_REQUIRE", "VPLUG_POLICY"
+PROBE_TIMEOUT = "VPLUG_PROBE_TIMEOUT"
 
 VARIABLES = {
     VLLM: "on: take part in a vLLM (see docs/vllm.md); off: never, whatever else asks for it; unset: no",
     STRICT: "on: in a vLLM, faults of the policy and failures of plugins stop the start",
     REQUIRE: "names of vLLM plugins, separated by commas, without which the start stops",
     POLICY: "a TOML file with the policy for vLLM's groups, in place of VLLM_PLUGINS",
+    PROBE_TIMEOUT: "seconds that a driver may take to answer a platform probe (10); 0: none is asked",
 }
 
 
@@ -36,3 +42,23 @@ def names(name: str) -> tuple[str, ...]:
 def path(name: str) -> str | None:
     """A path, or None where it is unset or empty."""
     return os.environ.get(name) or None
+
+
+def seconds(name: str, default: float, environment: Mapping[str, str] | None = None) -> float:
+    """A number of seconds; the default where it is unset, empty, or no such number (`unknown_seconds` tells)."""
+    number = _seconds((os.environ if environment is None else environment).get(name, ""))
+    return default if number is None else number
+
+
+def unknown_seconds(name: str, environment: Mapping[str, str] | None = None) -> str | None:
+    """The text where a number of seconds is wanted and something else stands, or None."""
+    text = (os.environ if environment is None else environment).get(name, "")
+    return text if text.strip() and _seconds(text) is None else None
+
+
+def _seconds(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if 0 <= number < float("inf") else None  # neither holds for nan

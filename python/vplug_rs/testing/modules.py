@@ -88,12 +88,9 @@ def amdsmi_get_gpu_device_uuid(handle):
     _step("amdsmi_get_gpu_device_uuid")
     return f"00000000-0000-1000-8000-{handle:012x}"
 
-class AmdSmiMemoryType:
-    VRAM = 0
-
-def amdsmi_get_gpu_memory_total(handle, kind):
-    _step("amdsmi_get_gpu_memory_total")
-    return 192 << 30
+def amdsmi_get_gpu_vram_info(handle):
+    _step("amdsmi_get_gpu_vram_info")
+    return {"vram_type": "HBM", "vram_vendor": "SAMSUNG", "vram_size": 192 * 1024}
 
 def amdsmi_get_gpu_driver_info(handle):
     _step("amdsmi_get_gpu_driver_info")

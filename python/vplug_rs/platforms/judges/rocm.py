@@ -1,0 +1,100 @@
+"""AMD GPUs: the kernel's own list (KFD), which needs no library; AMD's library is asked on request only."""
+
+from __future__ import annotations
+
+from vplug_rs.platforms import hints, masks
+from vplug_rs.platforms.judges.context import AMDSMI, Case, counted, seen, sentence
+from vplug_rs.platforms.model import ABSENT, INFO, PRESENT, STRONG, WEAK
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vplug_rs.platforms.judges.context import Context
+    from vplug_rs.platforms.model import Device, Evidence, Probe
+
+QUALNAME = "vllm.platforms.rocm.RocmPlatform"
+
+
+def judge(evidence: Sequence[Evidence], devices: Sequence[Device], context: Context) -> Probe:
+    """The judgement on ROCm.
+
+    Args:
+        evidence: What the passive pass saw.
+        devices: The GPUs that it saw.
+        context: What else is known; `answers` has that of amdsmi if it was asked.
+    """
+    case = Case("rocm", evidence, devices, context)
+    answered = _add_amdsmi(case)
+    if not case.has(STRONG) and not case.has(WEAK) and not answered:
+        return case.nothing()
+    case.add_torch()
+    gpus, control = case.those("kfd"), case.those("control")
+    found = sum(one.weight == STRONG for one in gpus)
+    if gpus:
+        reason = f"{counted(found, 'AMD GPU')} in the kernel's list"
+        if not found:
+            reason = f"only graphics inside a processor ({seen(gpus)})"
+        if not control:
+            reason += ", though /dev/kfd is missing"
+        return _present(case, reason)
+    if answered:
+        return _present(case, f"amdsmi counts {counted(answered, 'AMD GPU')}")
+    if case.those("wsl"):
+        return _under_wsl(case)
+    on_bus = [one for one in case.those("pci") if one.weight == STRONG]
+    if on_bus and control:
+        return _present(case, f"{counted(len(on_bus), 'AMD GPU')} on the PCI bus, and /dev/kfd; the kernel lists none")
+    if on_bus:
+        reason = "an AMD GPU is on the PCI bus, and /dev/kfd is missing"
+        return case.close(ABSENT, reason, hint=hints.advise("amdgpu-not-loaded"))
+    if control and _is_hidden(case) and context.torch is not None and context.torch.kind == "rocm":
+        return _present(case, "/dev/kfd, the kernel's list cannot be read, and torch is built for ROCm")
+    weak = [one for one in case.evidence if one.weight == WEAK]
+    return case.close(ABSENT, f"no GPU that computes, only {seen(weak)}", hint=_amdsmi_hint(case) if control else None)
+
+
+def _present(case: Case, reason: str) -> Probe:
+    closed = case.those("render", "access")
+    hint = case.torch_hint() or _amdsmi_hint(case)
+    if closed:
+        reason += f"; {seen(closed)} cannot be used: {closed[0].result}"
+        hint = hints.advise("render-node", node=closed[0].subject)
+    elif not case.those("control") and case.those("kfd"):
+        hint = hints.advise("amdgpu-not-loaded")
+    return case.close(PRESENT, reason, qualname=QUALNAME, hint=hint, hiding=masks.rocm(case.context.environment))
+
+
+def _is_hidden(case: Case) -> bool:
+    """Whether the kernel's list is there and this process may not read it."""
+    return any("/kfd/topology/" in one.subject for one in case.those("unreadable"))
+
+
+def _under_wsl(case: Case) -> Probe:
+    """There is no /dev/kfd, and /dev/dxg does not tell whose GPU it is: torch's build has to."""
+    torch, vllm = case.context.torch, case.context.vllm
+    if torch is None or torch.kind != "rocm":
+        built = f"torch is built for {torch.kind}" if torch else "no torch tells"
+        return case.close(ABSENT, f"/dev/dxg is there under WSL, and {built}: nothing says that it is an AMD GPU")
+    if vllm is not None and vllm.is_cpu:
+        return case.close(ABSENT, f"{vllm.distribution} {vllm.version} is a build for CPUs")
+    reason = "a GPU under WSL, and torch is built for ROCm"
+    return case.close(PRESENT, reason, qualname=QUALNAME, hiding=masks.rocm(case.context.environment))
+
+
+def _add_amdsmi(case: Case) -> int:
+    """What AMD's library answered; its number of GPUs."""
+    answer = case.context.answers.get(AMDSMI)
+    if answer is None:
+        return 0
+    case.backend, case.isolated = answer.backend, True
+    count = (answer.count or 0) if answer.outcome == "answered" else 0
+    said = str(count) if answer.outcome == "answered" else f"error {answer.code}" if answer.code is not None else ""
+    case.add("amdsmi", "call", answer.call, said, INFO, sentence(answer.text))
+    if count and len(answer.devices) >= len(case.devices):
+        case.devices = list(answer.devices)
+    return count
+
+
+def _amdsmi_hint(case: Case) -> str | None:
+    return None if case.context.find("amdsmi") else hints.advise("amdsmi-missing")
