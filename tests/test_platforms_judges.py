@@ -47,7 +47,7 @@ GPU = [PCI, NODE, CONTROL, DRIVER, LIBRARY]
 
 def answer(outcome: str, **fields: Any) -> Any:
     """An answer as the active stage gives it, made by hand."""
-    whole = {
+    whole: dict[str, Any] = {
         "count": None, "devices": [], "code": None, "call": "nvmlInitWithFlags", "text": "", "backend": "pynvml",
         "driver": None, "cuda": None, "notes": [], "ms": 1.0,
     }  # fmt: skip

@@ -134,7 +134,7 @@ class _Asking:
         devices = seen.devices("cuda")
         # one GPU that shares the host's memory has as much as the host; of several nobody knows which
         shared = len(devices) == 1 and devices[0].integrated is True
-        names = {NVML: "pynvml", OTHER_NVML: "native"} if self.both and file is not None else {NVML: "auto"}
+        names = {NVML: nvml.PYNVML, OTHER_NVML: nvml.NATIVE} if self.both and file is not None else {NVML: nvml.AUTO}
         return {
             who: (nvml.job(name, file, self.environment, integrated=shared), nvml.read) for who, name in names.items()
         }
@@ -152,6 +152,8 @@ class _Asking:
             self.context.answers[who] = read(end)
             self.context.ends[who] = end.how
             self.ms[who] = end.seconds * 1000
+            if who == OTHER_NVML:  # one that dies early does not come to say it
+                self.context.answers[who].backend = "native"
         self._prefer()
 
     def _prefer(self) -> None:

@@ -97,6 +97,73 @@ def amdsmi_get_gpu_driver_info(handle):
     return {"driver_name": "amdgpu", "driver_version": os.environ.get("FAKE_AMDSMI_DRIVER", "6.12.12")}
 """
 
+_PYNVML = """
+import time
+
+class NVMLError(Exception):
+    def __init__(self, value):
+        super().__init__(value)
+        self.value = value
+
+class _Info:
+    def __init__(self, **fields):
+        self.__dict__.update(fields)
+
+def _step(function):
+    if os.environ.get("FAKE_NVML_HANG") == function:
+        while True:
+            time.sleep(60)
+    if os.environ.get("FAKE_NVML_CRASH") == function:
+        os.kill(os.getpid(), 11)
+    code = int(os.environ.get("FAKE_NVML_RC_" + function, "0"))
+    if code:
+        raise NVMLError(code)
+
+def nvmlInitWithFlags(flags):
+    _step("nvmlInitWithFlags")
+
+def nvmlShutdown():
+    _step("nvmlShutdown")
+
+def nvmlDeviceGetCount():
+    _step("nvmlDeviceGetCount_v2")
+    return int(os.environ.get("FAKE_NVML_COUNT", "1"))
+
+def nvmlDeviceGetHandleByIndex(index):
+    if os.environ.get("FAKE_NVML_LOST") == str(index):
+        raise NVMLError(15)
+    _step("nvmlDeviceGetHandleByIndex_v2")
+    return index
+
+def nvmlDeviceGetName(handle):
+    _step("nvmlDeviceGetName")
+    return os.environ.get("FAKE_NVML_NAME", "NVIDIA H100 80GB HBM3")
+
+def nvmlDeviceGetUUID(handle):
+    _step("nvmlDeviceGetUUID")
+    return f"GPU-{handle:08x}-0000-0000-0000-000000000000"
+
+def nvmlDeviceGetPciInfo(handle):
+    _step("nvmlDeviceGetPciInfo_v3")
+    return _Info(busId=f"00000000:{handle + 1:02X}:00.0")
+
+def nvmlDeviceGetMemoryInfo(handle):
+    _step("nvmlDeviceGetMemoryInfo")
+    return _Info(total=80 << 30, free=80 << 30, used=0)
+
+def nvmlDeviceGetCudaComputeCapability(handle):
+    _step("nvmlDeviceGetCudaComputeCapability")
+    return 9, 0
+
+def nvmlSystemGetDriverVersion():
+    _step("nvmlSystemGetDriverVersion")
+    return os.environ.get("FAKE_NVML_DRIVER", "570.124.06")
+
+def nvmlSystemGetCudaDriverVersion():
+    _step("nvmlSystemGetCudaDriverVersion")
+    return 12080
+"""
+
 # what the wheel does where libamd_smi.so is missing
 _AMDSMI_NOISY = """
 print("Unable to load libamd_smi.so library")
@@ -124,6 +191,7 @@ KINDS: dict[str, dict[str, str]] = {
     "torch-hip": _torch("2.10.0+rocm7.0", hip="7.0.51831"),
     "torch-xpu": _torch("2.10.0+xpu", xpu="20250201"),
     "torch-cpu": _torch("2.10.0+cpu"),
+    "pynvml": {"pynvml.py": _WIRE + _PYNVML},
     "pynvml-shadow": {
         "pynvml/__init__.py": _WIRE + "def nvmlInit():\n    raise AttributeError('not NVIDIA\\'s pynvml')\n"
     },
@@ -131,6 +199,10 @@ KINDS: dict[str, dict[str, str]] = {
     "zentorch-oserror": {"zentorch/__init__.py": _WIRE + "raise OSError('undefined symbol: _ZN3c1010')\n"},
 }
 """The fake modules: files and their text, by kind.
+
+`pynvml` is NVIDIA's binding as far as a probe needs it, without a library behind it: `FAKE_NVML_COUNT`,
+`FAKE_NVML_RC_<function>` (an error code), `FAKE_NVML_HANG=<function>`, `FAKE_NVML_CRASH=<function>`,
+`FAKE_NVML_LOST=<index>`, `FAKE_NVML_NAME`, `FAKE_NVML_DRIVER`, as for the library of `vplug_rs.testing.libraries`.
 
 `amdsmi` is scripted by the environment, read at each call: `FAKE_AMDSMI_COUNT`, `FAKE_AMDSMI_RC_<function>` (an error
 code), `FAKE_AMDSMI_HANG=<function>`, `FAKE_AMDSMI_CRASH=<function>`, `FAKE_AMDSMI_NAME`, `FAKE_AMDSMI_DRIVER`.
@@ -146,7 +218,7 @@ def fake_module(folder: str | os.PathLike[str], kind: str, text: Mapping[str, st
         text: Files that replace some of the kind's, or come with them: `{"torch/version.py": "..."}`.
 
     Returns:
-        The path of the module's folder.
+        The path of the module's folder, or of its file.
 
     Raises:
         ValueError: There is no such kind.
