@@ -1,1 +1,5 @@
-"""Public helpers for tests of plugins, platforms and hosts: no test framework is needed."""
+"""Helpers for the tests of plugins, platforms and hosts: no test framework is needed.
+
+`roots` makes the file system of a machine that is not there, `libraries` a driver library that answers as told,
+`modules` packages that a platform comes with. Import the module that is wanted; this package brings none of them.
+"""
