@@ -299,6 +299,33 @@ def test_a_container_without_the_library_is_known_from_files(tmp_path: Path) -> 
     assert judge_cuda([DRIVER, LIBRARY]).hint is None
 
 
+@pytest.mark.parametrize(
+    ("evidence", "driver", "hint"),
+    [
+        ([PCI], None, "driver-not-loaded"),
+        ([PCI], "nouveau", "nouveau"),
+        ([PCI, DRIVER], "nvidia", "container-without-runtime"),
+        ([PCI, DRIVER, LIBRARY], "nvidia", None),
+        ([PCI, NODE], "nvidia", None),
+        ([TEGRA], None, None),
+    ],
+)
+def test_files_tell_of_a_gpu_without_a_driver(evidence: list[Evidence], driver: str | None, hint: str | None) -> None:
+    probe = judge_cuda(evidence, devices=[Device(0, pci="0000:18:00.0", driver=driver)])
+    assert probe.status == PRESENT
+    assert probe.hint is None if hint is None else advised(hint, probe.hint)
+
+
+def test_a_gpu_for_virtual_machines_is_none_here() -> None:
+    probe = judge_cuda([seen("cuda.pci", WEAK, "0000:18:00.0")])
+    assert probe.status == ABSENT and "set aside" in probe.reason and advised("no-gpu-given", probe.hint)
+
+
+def test_nouveau_is_why_there_is_no_driver() -> None:
+    probe = judge_cuda([PCI], error(12), devices=[Device(0, driver="nouveau")])
+    assert probe.status == ABSENT and advised("nouveau", probe.hint)
+
+
 def test_files_that_speak_against_each_other_are_unknown() -> None:
     facts = {"cuda.kernel": "570.124.06", "cuda.library": "570.195.03"}
     probe = judge_cuda(GPU, facts=facts)
@@ -316,7 +343,7 @@ def test_gpus_that_are_all_hidden_are_masked_and_keep_their_class(text: str) -> 
     assert (probe.status, probe.qualname) == (MASKED, CUDA)
     assert [device.visible for device in probe.devices] == [False, False]
     assert "CUDA_VISIBLE_DEVICES" in probe.reason
-    assert advised("masked", probe.hint) and f"`{text}`" in str(probe.hint)
+    assert advised("masked", probe.hint) and repr(text) in str(probe.hint)
 
 
 @pytest.mark.parametrize(("text", "visible"), [("1", [False, True]), ("GPU-0", [True, False]), ("MIG-x", [None, None])])
@@ -438,13 +465,14 @@ def test_graphics_in_a_processor_are_there_and_weak() -> None:
 
 def test_without_amdsmi_vllm_itself_sees_no_gpu() -> None:
     assert advised("amdsmi-missing", judge_rocm([NODE_KFD, KFD]).hint)
-    assert advised("amdsmi-missing", judge_rocm([NODE_KFD]).hint)
+    hidden = seen("rocm.unreadable", INFO, "/sys/class/kfd/kfd/topology/nodes", "permission denied")
+    assert advised("amdsmi-missing", judge_rocm([NODE_KFD, hidden]).hint)
 
 
 def test_only_processors_in_the_kernels_list_is_no_gpu() -> None:
     probe = judge_rocm([NODE_KFD])
     assert (probe.status, probe.qualname) == (ABSENT, None)
-    assert "/dev/kfd" in probe.reason
+    assert "/dev/kfd" in probe.reason and advised("kfd-without-gpu", probe.hint)
     assert judge_rocm([]).reason == "nothing of it was seen"
 
 

@@ -19,6 +19,10 @@ HINTS: dict[str, tuple[str, str]] = {
             "(`dmesg | grep -i nvidia` says why it is not loaded)"
         ),
     ),
+    "nouveau": (
+        "an NVIDIA GPU that the driver nouveau serves",
+        "install NVIDIA's own driver: nouveau serves the GPU now, and CUDA cannot use it",
+    ),
     "container-without-runtime": (
         "NVML error 12, and a GPU or its kernel driver is seen: a container started without the NVIDIA runtime",
         (
@@ -86,7 +90,7 @@ HINTS: dict[str, tuple[str, str]] = {
         "see that `sys.executable` starts by itself and that nothing around it prints: a process of its own asks",
     ),
     "no-gpu-given": (
-        "NVML counts no GPU, and one is seen on the PCI bus",
+        "a GPU is on the PCI bus, and NVML counts none, or it is set aside for a virtual machine",
         "give the container its GPUs (`--gpus all`, NVIDIA_VISIBLE_DEVICES), or take them back from vfio-pci",
     ),
     "pynvml-shadowed": (
@@ -98,7 +102,7 @@ HINTS: dict[str, tuple[str, str]] = {
     ),
     "masked": (
         "the environment hides every device",
-        "unset {variable}, or name devices that exist in it (it is `{text}`)",
+        "unset {variable}, or name devices that exist in it (now it is {text!r})",
     ),
     "mig-without-instance": (
         "the environment names a MIG instance, and no GPU has one",
@@ -128,11 +132,18 @@ HINTS: dict[str, tuple[str, str]] = {
             "--device /dev/dri`"
         ),
     ),
+    "kfd-without-gpu": (
+        "/dev/kfd is there, and the kernel's list has no GPU",
+        (
+            "look into /sys/class/kfd/kfd/topology/nodes: where it is missing, mount /sys into the container; where it "
+            "lists processors only, the driver knows no GPU (`dmesg | grep -i amdgpu`)"
+        ),
+    ),
     "render-node": (
         "a GPU's render node or /dev/kfd cannot be opened by this user",
         (
-            "add this user to the group of {node} (`ls -l {node}`; most often `sudo usermod -aG render,video $USER`), "
-            "and give a container `--group-add`"
+            "let this user open {node}: join its group (`ls -l {node}`; most often render or video), and start a "
+            "container with `--device /dev/kfd --device /dev/dri --group-add video`"
         ),
     ),
     "torch-build": (

@@ -179,8 +179,8 @@ def counted(number: int, one: str, more: str | None = None) -> str:
 
 
 def seen(evidence: Iterable[Evidence]) -> str:
-    """The subjects of observations in a sentence: `/dev/kfd and /dev/dxg`."""
-    subjects = list(dict.fromkeys(one.subject for one in evidence))
+    """The subjects of observations in a sentence: `/dev/kfd and PCI 0000:18:00.0`."""
+    subjects = list(dict.fromkeys(("PCI " if one.kind == "pci" else "") + one.subject for one in evidence))
     return " and ".join([", ".join(subjects[:-1]), subjects[-1]] if len(subjects) > 1 else subjects)
 
 

@@ -7,7 +7,7 @@ silence, are none: the platform is unknown then, and never absent.
 from __future__ import annotations
 
 from vplug_rs.platforms import hints, masks
-from vplug_rs.platforms.judges import codes
+from vplug_rs.platforms.judges import codes, cuda_hints
 from vplug_rs.platforms.judges.context import LIBCUDA, NVML, OTHER_NVML, Case, counted, seen, sentence
 from vplug_rs.platforms.model import ABSENT, AGAINST, INFO, PRESENT, STRONG, UNKNOWN, WEAK, Device
 
@@ -78,16 +78,19 @@ def _add_modules(case: Case, answer: Any) -> None:
 def _unasked(case: Case) -> Probe:
     """Files alone: a GPU that is seen counts, as far as nothing speaks against it."""
     if case.those("mismatch"):
-        reason = f"{_versions(case)}; NVML was not asked"
-        return case.close(UNKNOWN, reason, hint=_mismatch_hint(case))
+        reason = f"{cuda_hints.versions(case)}; NVML was not asked"
+        return case.close(UNKNOWN, reason, hint=cuda_hints.of_mismatch(case))
     if _is_closed(case):
         reason = "this user may not open NVIDIA's nodes; NVML was not asked"
         return case.close(UNKNOWN, reason, hint=hints.advise("no-permission", nodes="/dev/nvidia*"))
     hint: str | None
     if case.has(STRONG):
         reason = "seen, not confirmed: NVML was not asked"
-        hint = _mig_hint(case) or case.torch_hint()
+        hint = cuda_hints.of_files(case) or cuda_hints.of_mig(case) or case.torch_hint()
         return case.close(PRESENT, reason, qualname=QUALNAME, hint=hint, hiding=_masks(case))
+    if case.those("pci"):
+        reason = "the GPUs on the PCI bus are set aside for virtual machines; NVML was not asked"
+        return case.close(ABSENT, reason, hint=hints.advise("no-gpu-given"))
     weak = [one for one in case.evidence if one.weight == WEAK]
     bare = case.those("driver") and not case.those("library")
     hint = hints.advise("container-without-runtime") if bare else None
@@ -115,7 +118,9 @@ def _answered(case: Case, answer: Any) -> Probe:
     reason = f"NVML counts {gpus}" + (f" and has lost {len(lost)} of them" if lost else "")
     hiding = _masks(case)
     _add_order(case, hiding)
-    hint = hints.advise("gpu-lost") if lost else _mig_hint(case) or case.torch_hint() or _shadow_hint(case)
+    hint = (
+        hints.advise("gpu-lost") if lost else cuda_hints.of_mig(case) or case.torch_hint() or cuda_hints.of_shadow(case)
+    )
     return case.close(PRESENT, reason, qualname=QUALNAME, hint=hint, hiding=hiding)
 
 
@@ -123,7 +128,7 @@ def _refused(case: Case, answer: Any) -> Probe:
     """An error: an answer, or the sign that none can be had."""
     code = answer.code
     definite = code in codes.DEFINITE
-    versions = _versions(case) if code == codes.MISMATCH else ""
+    versions = cuda_hints.versions(case) if code == codes.MISMATCH else ""
     error = ": ".join(part for part in (f"NVML error {code}", versions or codes.MEANINGS.get(code, "")) if part)
     case.add("nvml", "call", answer.call, f"error {code}", AGAINST, versions or sentence(answer.text) or error)
     _compare(case)
@@ -133,7 +138,7 @@ def _refused(case: Case, answer: Any) -> Probe:
     second = case.context.answers.get(LIBCUDA)
     if second is not None:
         return _second_opinion(case, second, error)
-    hint = _error_hint(case, code)
+    hint = cuda_hints.of_error(case, code)
     return case.close(ABSENT if definite else UNKNOWN, error, hint=hint)
 
 
@@ -150,7 +155,7 @@ def _second_opinion(case: Case, second: Any, error: str) -> Probe:
         return case.close(PRESENT, reason, qualname=QUALNAME, hint=case.torch_hint(), hiding=_masks(case))
     if second.outcome == "unknown":
         reason = f"{error}, and libcuda did not answer: {sentence(second.text)}"
-        return case.close(UNKNOWN, reason, hint=_silence_hint(case, LIBCUDA))
+        return case.close(UNKNOWN, reason, hint=cuda_hints.of_silence(case, LIBCUDA))
     return case.close(ABSENT, f"{error}, and libcuda has no GPU either", hint=hints.advise("wsl"))
 
 
@@ -159,55 +164,7 @@ def _silent(case: Case, answer: Any) -> Probe:
     text = sentence(answer.text) or "NVML did not answer"
     case.add("nvml", "call", answer.call, "", INFO, text)
     _compare(case)
-    return case.close(UNKNOWN, text, hint=_silence_hint(case, NVML))
-
-
-def _silence_hint(case: Case, who: str) -> str:
-    how = case.context.ends.get(who)
-    if how == "timeout":
-        return hints.advise("timeout", seconds=case.context.seconds)
-    return hints.advise("crash" if how == "signal" else "no-answer")
-
-
-def _error_hint(case: Case, code: int) -> str:
-    if code == codes.MISMATCH:
-        return _mismatch_hint(case)
-    if code == codes.NO_LIBRARY:
-        behind = case.those("pci", "node", "driver", "control")
-        if case.those("wsl") and not behind:
-            return hints.advise("wsl")
-        return hints.advise("container-without-runtime" if behind else "library-missing")
-    if case.those("wsl"):
-        return hints.advise("wsl")
-    if code == codes.NO_PERMISSION or (code in {codes.OPERATING_SYSTEM, codes.UNKNOWN_ERROR} and case.those("access")):
-        return hints.advise("no-permission", nodes="/dev/nvidia*")
-    return hints.advise(codes.HINTS.get(code, "driver-error"))
-
-
-def _versions(case: Case) -> str:
-    """Both versions, where they are known without NVML."""
-    kernel, library = (case.context.facts.get(name) for name in ("cuda.kernel", "cuda.library"))
-    return f"user-space library {library}, kernel module {kernel}" if kernel and library else ""
-
-
-def _mismatch_hint(case: Case) -> str:
-    facts = case.context.facts
-    kernel, library = facts.get("cuda.kernel") or "(unknown)", facts.get("cuda.library") or "(unknown)"
-    return hints.advise("driver-mismatch", kernel=kernel, library=library)
-
-
-def _mig_hint(case: Case) -> str | None:
-    """Only where an instance is asked for: that a GPU has none says nothing of whether MIG is on."""
-    asked = any(str(item).startswith("MIG-") for mask in _masks(case) for item in mask.items)
-    listed = case.those("mig")
-    if asked and listed and all(one.result.split(" ")[0] == "0" for one in listed):
-        return hints.advise("mig-without-instance", variable=masks.CUDA)
-    return None
-
-
-def _shadow_hint(case: Case) -> str | None:
-    shadow = case.those("shadow")
-    return hints.advise("pynvml-shadowed", folder=shadow[0].subject) if shadow else None
+    return case.close(UNKNOWN, text, hint=cuda_hints.of_silence(case, NVML))
 
 
 def _masks(case: Case) -> list[masks.Mask]:

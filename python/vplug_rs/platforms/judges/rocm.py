@@ -51,7 +51,8 @@ def judge(evidence: Sequence[Evidence], devices: Sequence[Device], context: Cont
     if control and _is_hidden(case) and context.torch is not None and context.torch.kind == "rocm":
         return _present(case, "/dev/kfd, the kernel's list cannot be read, and torch is built for ROCm")
     weak = [one for one in case.evidence if one.weight == WEAK]
-    return case.close(ABSENT, f"no GPU that computes, only {seen(weak)}", hint=_amdsmi_hint(case) if control else None)
+    hint = (_amdsmi_hint(case) if _is_hidden(case) else None) or hints.advise("kfd-without-gpu")
+    return case.close(ABSENT, f"no GPU that computes, only {seen(weak)}", hint=hint if control else None)
 
 
 def _present(case: Case, reason: str) -> Probe:
@@ -74,8 +75,8 @@ def _under_wsl(case: Case) -> Probe:
     """There is no /dev/kfd, and /dev/dxg does not tell whose GPU it is: torch's build has to."""
     torch, vllm = case.context.torch, case.context.vllm
     if torch is None or torch.kind != "rocm":
-        built = f"torch is built for {torch.kind}" if torch else "no torch tells"
-        return case.close(ABSENT, f"/dev/dxg is there under WSL, and {built}: nothing says that it is an AMD GPU")
+        built = f"torch is built for {torch.kind}" if torch else "there is no torch to tell"
+        return case.close(ABSENT, f"a GPU under WSL that may be anyone's: {built}")
     if vllm is not None and vllm.is_cpu:
         return case.close(ABSENT, f"{vllm.distribution} {vllm.version} is a build for CPUs")
     reason = "a GPU under WSL, and torch is built for ROCm"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vplug_rs.platforms import hints, masks
-from vplug_rs.platforms.judges.context import Case, seen
+from vplug_rs.platforms.judges.context import Case, counted, seen
 from vplug_rs.platforms.model import ABSENT, PRESENT, STRONG, WEAK
 
 TYPE_CHECKING = False
@@ -31,7 +31,8 @@ def judge(evidence: Sequence[Evidence], devices: Sequence[Device], context: Cont
     torch = context.torch
     weak = [one for one in case.evidence if one.weight == WEAK]
     if case.has(STRONG):
-        reason = "an Intel GPU is seen"
+        discrete = sum(device.integrated is not True for device in case.devices)
+        reason = f"{counted(discrete, 'Intel GPU')} seen" if discrete else "an Intel GPU is seen"
     elif torch is not None and torch.kind == "xpu":
         reason = f"graphics inside a processor ({seen(weak)}), and torch is built for XPU"
     else:
