@@ -124,7 +124,8 @@ def test_gpus_that_nvml_counts_are_there(number: int) -> None:
     assert (probe.status, probe.qualname) == (PRESENT, CUDA)
     assert probe.reason == f"NVML counts {number} GPU" + ("s" if number > 1 else "")
     assert [device.index for device in probe.devices] == list(range(number))
-    assert ids(probe)["cuda.nvml"] == STRONG
+    (told,) = [one for one in probe.evidence if one.id == "cuda.nvml"]
+    assert (told.subject, told.result, told.weight) == ("nvmlDeviceGetCount_v2", str(number), STRONG)
     assert (probe.backend, probe.isolated, probe.hint) == ("pynvml", True, None)
 
 
@@ -246,6 +247,14 @@ def test_a_second_opinion_is_for_wsl_and_two_errors_only() -> None:
     assert not codes.wants_second_opinion([WSL], error(18))
     assert not codes.wants_second_opinion([WSL], counted(1))
     assert not codes.wants_second_opinion([WSL], answer("unknown"))
+
+
+@pytest.mark.parametrize(("how", "status"), [("exited", ABSENT), ("timeout", UNKNOWN), ("signal", UNKNOWN)])
+def test_a_libcuda_that_is_not_there_is_an_answer_and_one_that_hangs_is_none(how: str, status: str) -> None:
+    second = answer("unknown", call="dlopen", backend="libcuda", text="The CUDA driver was not asked: no such file.")
+    probe = judge_cuda([WSL], error(9), answers={LIBCUDA: second}, ends={LIBCUDA: how})
+    assert probe.status == status
+    assert ids(probe)["cuda.second-opinion"] == (AGAINST if status == ABSENT else INFO)
 
 
 @pytest.mark.parametrize(

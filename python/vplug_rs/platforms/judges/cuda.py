@@ -108,7 +108,8 @@ def _answered(case: Case, answer: Any) -> Probe:
     count = answer.count or 0
     gpus = counted(count, "GPU")
     weight = STRONG if count else AGAINST
-    case.add("nvml", "call", answer.call, str(count), weight, f"NVML counts {gpus}" if count else "NVML counts no GPU")
+    text = f"NVML counts {gpus}" if count else "NVML counts no GPU"
+    case.add("nvml", "call", "nvmlDeviceGetCount_v2", str(count), weight, text)  # `answer.call` is the last one
     _compare(case)
     if not count:
         hint = hints.advise("no-gpu-given") if case.those("pci") else None
@@ -145,7 +146,10 @@ def _refused(case: Case, answer: Any) -> Probe:
 def _second_opinion(case: Case, second: Any, error: str) -> Probe:
     """What libcuda says under WSL, where NVML says that there is no driver."""
     count = (second.count or 0) if second.outcome == "answered" else 0
-    weight = STRONG if count else INFO if second.outcome == "unknown" else AGAINST
+    # a library that is not there, or cannot be loaded, is an answer
+    missing = second.call == "dlopen" and case.context.ends.get(LIBCUDA) == "exited"
+    silent = second.outcome == "unknown" and not missing
+    weight = STRONG if count else INFO if silent else AGAINST
     said = str(count) if second.outcome == "answered" else f"error {second.code}" if second.code is not None else ""
     case.add("second-opinion", "call", second.call, said, weight, sentence(second.text))
     case.backend = second.backend
@@ -153,10 +157,11 @@ def _second_opinion(case: Case, second: Any, error: str) -> Probe:
         case.devices = case.devices or [Device(index) for index in range(count)]
         reason = f"libcuda counts {counted(count, 'GPU')} under WSL, though NVML does not work ({error})"
         return case.close(PRESENT, reason, qualname=QUALNAME, hint=case.torch_hint(), hiding=_masks(case))
-    if second.outcome == "unknown":
+    if silent:
         reason = f"{error}, and libcuda did not answer: {sentence(second.text)}"
         return case.close(UNKNOWN, reason, hint=cuda_hints.of_silence(case, LIBCUDA))
-    return case.close(ABSENT, f"{error}, and libcuda has no GPU either", hint=hints.advise("wsl"))
+    why = "libcuda cannot be loaded" if missing else "libcuda has no GPU either"
+    return case.close(ABSENT, f"{error}, and {why}", hint=hints.advise("wsl"))
 
 
 def _silent(case: Case, answer: Any) -> Probe:
