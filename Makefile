@@ -106,6 +106,7 @@ bench-quick: dev bench-setup ## the same with few rounds: a look, not a figure
 	$(BENCH)/importing.py --quick
 	$(BENCH)/many.py --quick
 	$(BENCH)/floor.py --quick
+	$(BENCH)/probing.py --quick
 
 gate: dev ## system calls and instructions against the stored numbers; needs strace and valgrind
 	$(BIN)/python benches/gate.py

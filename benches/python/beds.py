@@ -96,6 +96,17 @@ def _peers(python: Path, version: str, work: Path) -> Path:
     return folder
 
 
+def library(python: Path, version: str, work: Path, requirement: str) -> Path:
+    """A folder with one library and nothing else, its bytecode compiled as any user's is; `requirement` is pinned."""
+    folder = work / f"{requirement.replace('==', '-')}-{version}"
+    if not (folder / "complete").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        _install(["--python", str(python), "--target", str(folder), "--no-deps", requirement])
+        subprocess.run([python, "-m", "compileall", "-q", folder], check=True)
+        (folder / "complete").touch()
+    return folder
+
+
 def _product(work: Path) -> Path:
     """A fresh copy of our package as a wheel would install it."""
     folder = work / "product"
