@@ -13,6 +13,7 @@ import pytest
 
 from shared_libraries import has_static_unwinder, needed
 from vplug_rs import _core
+from vplug_rs.testing import roots
 
 ROOT = Path(__file__).resolve().parent.parent
 EXTENSION = Path(str(_core.__file__))
@@ -64,6 +65,9 @@ def test_the_wheel_holds_the_package_and_nothing_else(tmp_path: Path) -> None:
     }
     code = {name for name in inside if ".dist-info/" not in name}
     assert code == sources | {"vplug_rs/_core.abi3.so"}
+    described = {f"vplug_rs/testing/data/roots/{name}.toml" for name in roots.names()}
+    assert len(described) > 40
+    assert described <= code, "data files are part of the package"
     about = {name.rpartition(".dist-info/")[2] for name in inside - code}
     assert {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"} <= about
     assert not [name for name in needed(tmp_path / "vplug_rs" / "_core.abi3.so") if "python" in name]
