@@ -181,13 +181,16 @@ class Policy:
         return cls(**{**policy_file.read(os.fspath(path)), **rules})
 
     @classmethod
-    def vllm(cls, *, strict: bool = False, collision: str = "last") -> Policy:
+    def vllm(
+        cls, *, strict: bool = False, collision: str = "last", environment: Mapping[str, str] | None = None
+    ) -> Policy:
         """`VLLM_PLUGINS` exactly as vLLM reads it, as it is now: split at commas, nothing stripped, case counts.
 
         Of doubles the last one counts, in the place of the first, as in vLLM's dict; the others are not imported,
-        unless `collision` is "all". A plugin with an empty name is never let in.
+        unless `collision` is "all". A plugin with an empty name is never let in. `environment` is where the variable
+        stands, if not in this process's.
         """
-        text = os.environ.get(_VLLM_VARIABLE)
+        text = (os.environ if environment is None else environment).get(_VLLM_VARIABLE)
         policy = cls.__new__(cls)
         allowed = None if text is None else _encodable(text).split(",")
         lists: list[tuple[str | None, str, list[str] | None, list[str]]] = [(None, _VLLM_VARIABLE, allowed, [])]

@@ -16,9 +16,37 @@ if TYPE_CHECKING:
 
 
 class PlatformError(VplugError, RuntimeError):
-    """Several platforms are active, and nothing says which one is meant."""
+    """Several platforms are active, and nothing says which one is meant; or the one that is meant is not known."""
+
+    exit_status = 2
+
+
+class PlatformUnknownError(PlatformError):
+    """A driver did not answer, and `VPLUG_ON_UNKNOWN` says that this is an error."""
+
+    exit_status = 3
+
+
+class PlatformAbsentError(PlatformError):
+    """The platform that is ordered is not here, or there is none to be used."""
 
     exit_status = 1
+
+
+class PlatformLoadError(PlatformError):
+    """The platform's class cannot be imported or made. `qualname` is its dotted name.
+
+    Args:
+        message: One sentence that names platform and class.
+        qualname: The dotted name.
+        hint: The next step.
+    """
+
+    exit_status = 1
+
+    def __init__(self, message: str, *, qualname: str, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.qualname = qualname
 
 
 class Answer:
