@@ -55,7 +55,8 @@ def _ask(platform: str) -> str | None:
     from vplug_rs.platforms.model import MASKED, PRESENT, UNKNOWN
     from vplug_rs.platforms.probing import probe
 
-    for found in probe(only=frozenset({platform})):
+    # of those that are asked by default only CUDA's driver answers in a process of its own
+    for found in probe(active=None if platform == "cuda" else False):
         if found.platform == platform:
             if found.status == UNKNOWN:
                 warn(advice.unanswered(found, matters=True))

@@ -56,15 +56,11 @@ class Sources:
             return [probe for probe in self.probes if not only or probe.platform in only]
         from vplug_rs.platforms.probing import probe as ask
 
-        found: list[Probe] = ask(
-            self.root,
-            environment=self.environment,
-            path=self.path,
-            timeout=self.timeout,
-            active=False if passive else self.active,
-            only=frozenset(only) or None,
-        )
-        return found
+        # of those that are asked by default only CUDA's driver answers in a process of its own
+        quiet = passive or bool(only and "cuda" not in only)
+        active = False if quiet else self.active
+        found = ask(self.root, environment=self.environment, path=self.path, timeout=self.timeout, active=active)
+        return [probe for probe in found if not only or probe.platform in only]
 
     def listed(self) -> list[Probe]:
         """The plugins that are installed; none is imported."""
