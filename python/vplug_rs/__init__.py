@@ -60,6 +60,8 @@ if TYPE_CHECKING:
     from vplug_rs.metadata import (
         version as version,
     )
+    from vplug_rs.platforms.answers import PlatformError as PlatformError
+    from vplug_rs.platforms.current import get_platform as get_platform
     from vplug_rs.policy import Policy as Policy
     from vplug_rs.vllm.functions import load_general_plugins as load_general_plugins
     from vplug_rs.vllm.functions import load_plugins_by_group as load_plugins_by_group
@@ -72,6 +74,7 @@ __all__ = [
     "LoadCycleError",
     "LoadTimeoutError",
     "PackageNotFoundError",
+    "PlatformError",
     "PluginKindError",
     "PluginLoadError",
     "PluginLoader",
@@ -86,6 +89,7 @@ __all__ = [
     "distributions",
     "entry_points",
     "files",
+    "get_platform",
     "install",
     "invalidate_caches",
     "load_general_plugins",
@@ -99,6 +103,8 @@ _ELSEWHERE = {
     "Diagnostic": "_core",
     "Policy": "policy",
     "install": "importlib_patch",
+    "PlatformError": "platforms.answers",
+    "get_platform": "platforms.current",
     "PluginLoader": "loader",
     **dict.fromkeys(("load_general_plugins", "load_plugins_by_group"), "vllm.functions"),
     **dict.fromkeys(
