@@ -138,7 +138,7 @@ def fingerprint(environment: Mapping[str, str] | None = None) -> str:
 
     variables = os.environ if environment is None else environment
     evidence, _, facts = _core.probe_passive("/", dict(variables))
-    torch, vllm = modules.torch_build(sys.path), modules.vllm_build(sys.path)
+    torch, vllm = modules.torch_build(sys.path, sys.meta_path), modules.vllm_build(sys.path)
     plugins = sorted(repr((row.label, row.name, row.value, row.version)) for row in outside.PlatformLoader()._found())
     parts = (
         facts.get("boot_id"),

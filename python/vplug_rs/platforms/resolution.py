@@ -88,7 +88,9 @@ class Sources:
         """The torch that is installed, as `modules.torch_build` reads it, or None."""
         from vplug_rs.platforms import modules
 
-        return modules.torch_build(sys.path if self.path is None else self.path)
+        if self.path is None:
+            return modules.torch_build(sys.path, sys.meta_path)
+        return modules.torch_build(self.path)
 
 
 def resolve(  # noqa: PLR0913  # keywords, each with its default
