@@ -11,7 +11,7 @@ import signal
 import sys
 
 import vplug_rs
-from vplug_rs import report
+from vplug_rs import env, report
 from vplug_rs.errors import UsageError
 
 TYPE_CHECKING = False
@@ -26,7 +26,8 @@ PROGRAM is started as the shell would start it, with one more folder in front of
 PYTHONPATH, and VPLUG_RUN=1. Every Python process below it that has vplug_rs
 calls `vplug_rs.install()` first: same answers, sooner. A Python that does not
 have vplug_rs, or an older one, runs as before. Nothing is written to disk, save
-the byte code that Python keeps of what it imports.
+the byte code that Python keeps of what it imports. Where VPLUG_VLLM is on, the
+platform is looked for once and handed on in VPLUG_PLATFORM_RESULT.
 
 Not reached: Python started with -I, -E or -S (they ignore PYTHONPATH or skip
 `site`), and processes that are given a PYTHONPATH of their own.
@@ -62,6 +63,8 @@ def run(args: argparse.Namespace) -> int:
     """
     words = program_of(args.program, "run")
     environment = {**reaching(os.environ), "VPLUG_RUN": "1"}
+    if env.switch(env.VLLM) is True:
+        environment |= platform(environment)
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:  # closed by the caller
             stream.flush()
@@ -77,6 +80,26 @@ def run(args: argparse.Namespace) -> int:
     except OSError as error:
         report.message("error", f"`{words[0]}` cannot be executed: {error.strerror}")
         return NOT_EXECUTABLE
+
+
+def platform(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variable by which the program's processes know the platform without looking; plugins are asked elsewhere.
+
+    Args:
+        environment: The program's.
+
+    Returns:
+        Nothing, where it is known already, is not certain, or cannot be found: then the program looks itself, and says
+        what is the matter.
+    """
+    from vplug_rs.platforms import handover, outside, resolution
+
+    try:
+        if handover.from_environment(environment) is not None:
+            return {}
+        return handover.to_environment(resolution.resolve(asker=outside.ask_isolated), environment)
+    except Exception:  # noqa: BLE001  # a reason of the program's own to fail, or none
+        return {}
 
 
 def program_of(words: list[str], command: str) -> list[str]:
