@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 ORDER = ("tpu", "cuda", "rocm", "xpu", "cpu", "neuron", "hpu", "npu", "apple")
 
 
-def row(id: str, weight: str, text: str = "", kind: str = "pci") -> Evidence:  # noqa: A002
+def row(id: str, weight: str, text: str = "", kind: str = "pci", result: str = "seen") -> Evidence:  # noqa: A002
     """One observation."""
-    return Evidence(id, kind, f"where {id} is", "seen", weight, text or f"{id} was seen")
+    return Evidence(id, kind, f"where {id} is", result, weight, text or f"{id} was seen")
 
 
 def present(platform: str, *evidence: Evidence, **more: Any) -> Probe:

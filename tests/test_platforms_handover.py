@@ -23,6 +23,7 @@ from vplug_rs.platforms.model import Resolution
 from vplug_rs.platforms.resolution import resolve
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from vplug_rs.platforms.model import Probe
@@ -128,7 +129,7 @@ def _held(**changes: Any) -> str:
     return json.dumps({**held, **changes})
 
 
-DAMAGED = {
+DAMAGED: dict[str, Callable[[], str]] = {
     "empty": lambda: "",
     "no json": lambda: "cuda",
     "half": lambda: _held()[:-7],

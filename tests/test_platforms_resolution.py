@@ -234,8 +234,9 @@ def test_a_plugin_called_as_a_built_in_platform_hides_nobody() -> None:
     found = resolve(present("cuda"), plugins=(declines,))
     assert outcome(found) == ("cuda", CUDA, "builtin")
     assert why_not(found, "cuda of acme-cuda 1.0") == "as the plugin says"
-    found = resolve(present("cuda"), plugins=(plugin("cuda", "acme.Cuda"),))
+    found = resolve(unknown("cuda"), plugins=(plugin("cuda", "acme.Cuda"),))
     assert outcome(found) == ("cuda", "acme.Cuda", "oot")
+    assert resolution.is_certain(found)
 
 
 # orders
@@ -326,6 +327,8 @@ def test_words_that_are_none_are_told_and_do_not_count() -> None:
     found = resolve(unknown("cuda"), VPLUG_ON_UNKNOWN="perhaps")
     assert "VPLUG_ON_UNKNOWN is 'perhaps', which is none of none, error, assume" in found.warnings[0]
     assert found.qualname is None
+    found = resolve(present("cuda"), VPLUG_PROBE_TIMEOUT="soon")
+    assert found.warnings == ["VPLUG_PROBE_TIMEOUT is 'soon', which is no number of seconds; the default counts"]
 
 
 # unknown
@@ -389,12 +392,12 @@ def test_an_unknown_platform_that_vllm_has_no_class_for_changes_nothing() -> Non
 
 
 def test_a_broken_driver_is_no_mere_absence() -> None:
-    broken = absent(
-        "cuda", row("cuda.pci", STRONG), row("cuda.nvml", AGAINST, "NVML error 18", kind="call"), hint="reboot"
-    )
-    found = resolve(broken)
+    refused = row("cuda.nvml", AGAINST, "other versions", kind="call", result="error 18")
+    found = resolve(absent("cuda", row("cuda.pci", STRONG), refused, hint="reboot"))
     assert (resolution.exit_status(found), advice.hint(found)) == (3, "reboot")
     assert resolution.is_certain(found), "it is known"
+    none_given = row("cuda.nvml", AGAINST, "NVML counts no GPU", kind="call", result="0")
+    assert resolution.exit_status(resolve(absent("cuda", row("cuda.pci", STRONG), none_given))) == 1
 
 
 # vLLM's rule alone

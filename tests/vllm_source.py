@@ -19,12 +19,17 @@ MEMBERS = {
     "endpoints": "vllm/plugins/endpoint_plugins/interface.py",
     "prometheus": "vllm/v1/metrics/prometheus.py",
 }
+MORE = {"pynvml": "vllm/third_party/pynvml.py"}
 KEPT = Path(__file__).resolve().parent.parent / ".cache" / f"vllm-{RELEASE}"
 
 
-def modules() -> Path:
-    """The folder that holds them, as `plugins.py` and so on; skips, or fails in CI, where they cannot be fetched."""
-    if not all((KEPT / f"{name}.py").is_file() for name in MEMBERS):
+def modules(*more: str) -> Path:
+    """The folder that holds them, as `plugins.py` and so on; skips, or fails in CI, where they cannot be fetched.
+
+    Args:
+        more: Names in `MORE` that are needed, too.
+    """
+    if not all((KEPT / f"{name}.py").is_file() for name in (*MEMBERS, *more)):
         _fetch()
     return KEPT
 
@@ -35,7 +40,7 @@ def _fetch() -> None:
         wheel = package_index.download(Path(where), f"vllm=={RELEASE}", *platform)
         KEPT.mkdir(parents=True, exist_ok=True)
         with zipfile.ZipFile(wheel) as archive:
-            for name, member in MEMBERS.items():
+            for name, member in (MEMBERS | MORE).items():
                 new = KEPT / f".{name}.{os.getpid()}"
                 new.write_bytes(archive.read(member))
                 new.replace(KEPT / f"{name}.py")

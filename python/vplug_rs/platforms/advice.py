@@ -104,8 +104,9 @@ def mismatch(chosen: Probe | None, torch: Any) -> list[str]:
 
 
 def is_broken(probe: Probe) -> bool:
-    """Whether a device was seen, and its driver says that it cannot be used."""
-    return probe.status == ABSENT and probe.strong and any(row.kind == "call" for row in probe.weighs(AGAINST))
+    """Whether a device was seen, and its driver answered with an error; that it counts none is no error."""
+    errors = (row for row in probe.weighs(AGAINST) if row.kind == "call" and row.result.startswith("error"))
+    return probe.status == ABSENT and probe.strong and any(errors)
 
 
 def hint(resolution: Resolution) -> str | None:

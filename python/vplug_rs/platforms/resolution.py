@@ -137,6 +137,8 @@ def resolve(  # noqa: PLR0913  # keywords, each with its default
         active=active,
     )
     warnings: list[str] = []
+    if (odd := env.unknown_seconds(env.PROBE_TIMEOUT, sources.variables)) is not None:
+        warnings.append(f"{env.PROBE_TIMEOUT} is {odd!r}, which is no number of seconds; the default counts")
     order = ordered.read(sources, warnings, strict=strict)
     if order is not None:
         return order.follow()
@@ -211,6 +213,8 @@ def is_certain(resolution: Resolution) -> bool:
         return False
     if resolution.qualname is None:
         return all(probe.status != UNKNOWN for probe in resolution.probes)
+    if resolution.rule == OOT:
+        return True
     chosen = resolution.probe(resolution.platform or "")
     return chosen is None or chosen.status != UNKNOWN
 
