@@ -33,6 +33,15 @@ def test_each_difference_that_the_oracle_lets_pass_is_an_entry() -> None:
     assert len(LISTED) == len(set(LISTED))
 
 
+def test_each_difference_that_the_oracle_of_platforms_shows_is_on_the_page() -> None:
+    tests = (HERE / "test_platforms_oracle.py").read_text(encoding="utf-8").partition("# what differs on purpose")[2]
+    shown = set(re.findall(r"^def (test_\w+)\(", tests, re.MULTILINE))
+    page = PAGE.partition("## Platforms")[2].partition("\n## ")[0]
+    told = {row.split("|")[-2].strip().strip("`") for row in page.splitlines() if row.endswith("` |")}
+    assert shown == told
+    assert len(shown) > 15
+
+
 def test_each_mended_point_is_on_the_page() -> None:
     tests = re.findall(r"^def (test_(\d\d)_\w+)\(", (HERE / "test_mended.py").read_text(encoding="utf-8"), re.MULTILINE)
     told = {int(number) for number in re.findall(r"`test_(\d\d)_", PAGE)}

@@ -36,7 +36,7 @@ PATHWAYS = ["ok", "tpu_inference.platforms.tpu_platform.TpuPlatform"]
 GPU: Tree = {
     "dev/nvidia0": "",
     "dev/nvidiactl": "",
-    "proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.195.03  Sat Sep 20 00:35:04 UTC 2025\n",
+    "proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.195.03  Sat Sep 20 2025\n",
     "sys/bus/pci/devices/0000:18:00.0": {"vendor": "0x10de\n", "device": "0x2330\n", "class": "0x030200\n"},
 }
 KFD = {
@@ -188,6 +188,11 @@ def test_masks_hide_no_platform_in_either(lab: Lab, text: str) -> None:
     assert lab.ask("cuda") == (CUDA, CUDA)
 
 
+def test_a_library_that_is_no_nvml_is_absent_in_both(lab: Lab) -> None:
+    lab.vllm().machine(GPU).nvml("no-init")
+    assert lab.ask("cuda") == (NOTHING, NOTHING)
+
+
 def test_without_a_library_cuda_is_absent_in_both(lab: Lab) -> None:
     lab.vllm().machine(GPU)
     assert lab.ask("cuda") == (NOTHING, NOTHING)
@@ -257,8 +262,7 @@ def test_the_zen_rule_is_the_same(lab: Lab, cpuinfo: str, kinds: Iterable[str], 
 
 def test_macos_is_cpu_in_both(lab: Lab) -> None:
     theirs, ours = lab.vllm().ask("cpu", system="darwin")
-    assert theirs in (CPU, ZEN), "by this machine's processor"
-    assert ours == theirs or ours == CPU
+    assert (theirs, ours) == (CPU, CPU)
 
 
 def test_an_accelerators_build_without_one_is_nothing_in_both(lab: Lab) -> None:
@@ -327,6 +331,12 @@ def test_a_driver_that_hangs_does_not_hang_us(lab: Lab) -> None:
 def test_a_driver_that_crashes_does_not_end_us(lab: Lab) -> None:
     lab.vllm().machine(GPU).nvml(CRASH="nvmlDeviceGetCount_v2")
     assert lab.ask("cuda") == (DIED, NOTHING)
+
+
+@pytest.mark.parametrize("variant", ["no-flags", "oldest"])
+def test_a_driver_that_is_too_old_for_pynvml_is_asked_without_it(lab: Lab, variant: str) -> None:
+    lab.vllm().machine(GPU).nvml(variant)
+    assert lab.ask("cuda") == (NOTHING, CUDA)
 
 
 def test_an_unknown_driver_beside_another_platform_is_not_taken_for_absent(lab: Lab) -> None:
@@ -422,8 +432,8 @@ def test_an_answer_that_names_no_class_does_not_count(lab: Lab, answer: str) -> 
 
 
 def test_the_plugin_that_wins_is_called_once(lab: Lab) -> None:
-    source = "calls = []\ndef run():\n    calls.append(1)\n    if len(calls) > 1: raise OSError('again')\n    return 'tt.Platform'\n"
-    lab.vllm().plugin("tt", source)
+    source = "calls = []\ndef run():\n    calls.append(1)\n    if len(calls) > 1: raise OSError('again')\n"
+    lab.vllm().plugin("tt", source + "    return 'tt.Platform'\n")
     theirs, ours = lab.ask()
     assert (theirs[0], ours) == ("raises", ["ok", "tt.Platform"])
 
