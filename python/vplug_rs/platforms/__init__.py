@@ -11,17 +11,21 @@ opened in this process, and nothing of it is changed.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from vplug_rs.platforms.answers import PlatformError as PlatformError
+    from vplug_rs.platforms.current import get_platform as get_platform
     from vplug_rs.platforms.model import Device as Device
     from vplug_rs.platforms.model import Evidence as Evidence
     from vplug_rs.platforms.model import Probe as Probe
     from vplug_rs.platforms.model import Resolution as Resolution
     from vplug_rs.platforms.probing import probe as probe
+    from vplug_rs.platforms.resolution import resolve as resolve
 
-__all__ = ["Device", "Evidence", "PlatformError", "Probe", "Resolution", "probe"]
+__all__ = ["Device", "Evidence", "PlatformError", "Probe", "Resolution", "get_platform", "probe", "resolve"]
 
 _ELSEWHERE = {
     "PlatformError": "answers",
+    "get_platform": "current",
     "probe": "probing",
+    "resolve": "resolution",
     **dict.fromkeys(("Device", "Evidence", "Probe", "Resolution"), "model"),
 }
 

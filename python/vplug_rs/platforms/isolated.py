@@ -313,7 +313,7 @@ class _Child:
         said = {
             EXITED: f"ended with exit status {self.code}",
             SIGNAL: f"was ended by {_signal_name(self.code)}",
-            TIMEOUT: f"did not answer within {seconds:g} s and was killed",
+            TIMEOUT: f"did not answer within {round(seconds, 1):g} s and was killed",
             GARBAGE: f"wrote something that is no answer: {odd}",
             FLOOD: f"wrote more than {MOST // 1000} KB and was killed",
         }[how]
