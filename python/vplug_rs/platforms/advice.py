@@ -104,7 +104,12 @@ def mismatch(chosen: Probe | None, torch: Any) -> list[str]:
 
 
 def is_broken(probe: Probe) -> bool:
-    """Whether a device was seen, and its driver answered with an error; that it counts none is no error."""
+    """Whether a device was seen, and its driver answered with an error, or counted it and then hung or died.
+
+    That it counts none is no error.
+    """
+    if any(row.id.endswith(".cut-short") for row in probe.evidence):
+        return True
     errors = (row for row in probe.weighs(AGAINST) if row.kind == "call" and row.result.startswith("error"))
     return probe.status == ABSENT and probe.strong and any(errors)
 

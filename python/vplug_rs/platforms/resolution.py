@@ -197,12 +197,13 @@ def on_unknown(sources: Sources, warnings: list[str]) -> str:
 def exit_status(resolution: Resolution) -> int:
     """What a command that shows it ends with: 0 a platform, 1 nothing usable, 3 unknown or a broken driver.
 
-    A plugin that failed is unknown, also where a built-in platform counts in its place. 2, a conflict, is the
-    `exit_status` of the `PlatformError`.
+    A plugin that failed is unknown, also where a built-in platform counts in its place; a driver that counts its
+    devices and then hangs is broken, though they count. 2, a conflict, is the `exit_status` of the `PlatformError`.
     """
     plugin_failed = any(probe.status == UNKNOWN and probe.source != "builtin" for probe in resolution.probes)
     if resolution.qualname is not None:
-        return 3 if plugin_failed else 0
+        chosen = resolution.probe(resolution.platform or "")
+        return 3 if plugin_failed or (chosen is not None and advice.is_broken(chosen)) else 0
     unknown = any(probe.status == UNKNOWN for probe in resolution.probes)
     return 3 if unknown or any(map(advice.is_broken, resolution.probes)) else 1
 

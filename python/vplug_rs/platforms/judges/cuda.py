@@ -111,18 +111,32 @@ def _answered(case: Case, answer: Any) -> Probe:
     text = f"NVML counts {gpus}" if count else "NVML counts no GPU"
     case.add("nvml", "call", "nvmlDeviceGetCount_v2", str(count), weight, text)  # `answer.call` is the last one
     _compare(case)
+    hint: str | None
     if not count:
         hint = hints.advise("no-gpu-given") if case.those("pci") else None
         return case.close(ABSENT, "NVML counts no GPU", hint=hint)
     case.devices = codes.merge(answer.devices, case.devices)
     lost = [device for device in case.devices if device.status == UNKNOWN]
-    reason = f"NVML counts {gpus}" + (f" and has lost {len(lost)} of them" if lost else "")
     hiding = _masks(case)
     _add_order(case, hiding)
-    hint = (
-        hints.advise("gpu-lost") if lost else cuda_hints.of_mig(case) or case.torch_hint() or cuda_hints.of_shadow(case)
-    )
+    if _add_cut_short(case, answer):
+        reason, hint = f"NVML counts {gpus}, and did not come to its end", cuda_hints.of_silence(case, NVML)
+    elif lost:
+        reason, hint = f"NVML counts {gpus} and has lost {len(lost)} of them", hints.advise("gpu-lost")
+    else:
+        reason = f"NVML counts {gpus}"
+        hint = cuda_hints.of_mig(case) or case.torch_hint() or cuda_hints.of_shadow(case)
     return case.close(PRESENT, reason, qualname=QUALNAME, hint=hint, hiding=hiding)
+
+
+def _add_cut_short(case: Case, answer: Any) -> bool:
+    """Whether the driver counted its GPUs and then hung or died: whoever uses them will meet that, too."""
+    how = case.context.ends.get(NVML)
+    if how not in {"timeout", "signal"}:
+        return False
+    told = sentence(answer.notes[-1]) if answer.notes else "NVML did not come to its end"
+    case.add("cut-short", "call", answer.call, how, AGAINST, told)
+    return True
 
 
 def _refused(case: Case, answer: Any) -> Probe:
