@@ -213,8 +213,8 @@ def test_ctrl_c_ends_the_wait_for_another_thread(bed: PlatformBed) -> None:
         import sys, threading, time, vplug_rs
         threading.Thread(target=vplug_rs.get_platform, daemon=True).start()
         time.sleep(0.5)
-        print("waiting", flush=True)
         try:
+            print("waiting", flush=True)
             vplug_rs.get_platform()
         except KeyboardInterrupt:
             print("interrupted", flush=True)
