@@ -274,6 +274,12 @@ def test_an_unknown_name_tells_what_there_is() -> None:
     assert caught.value.hint == "Did you mean `acme-ascend:ascend`?"
 
 
+def test_the_name_of_hardware_without_its_plugin_is_no_slip() -> None:
+    with pytest.raises(PlatformError, match="vLLM has no such platform of its own") as caught:
+        resolve(present("npu"), VPLUG_PLATFORM="npu")
+    assert caught.value.hint == "Install the plugin for npu, and name that."
+
+
 def test_a_name_that_a_plugin_shares_has_to_be_told_apart() -> None:
     here = (plugin("cuda", "acme.Cuda"),)
     with pytest.raises(PlatformError, match="acme-cuda:cuda, builtin:cuda"):

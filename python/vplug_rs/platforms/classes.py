@@ -14,6 +14,9 @@ CLASSES = {
 UNSPECIFIED = "vllm.platforms.interface.UnspecifiedPlatform"
 """What counts in vLLM where there is no platform."""
 
+OUT_OF_TREE = ("neuron", "hpu", "npu", "apple")
+"""Platforms that can be seen, and that vLLM has by plugins only."""
+
 _OTHERS = {
     "vllm.platforms.zen_cpu.ZenCpuPlatform": "cpu",
     "tpu_inference.platforms.tpu_platform.TpuPlatform": "tpu",

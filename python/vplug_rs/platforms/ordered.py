@@ -6,7 +6,7 @@ from vplug_rs import _core, env
 from vplug_rs.groups import is_dotted
 from vplug_rs.platforms import advice
 from vplug_rs.platforms.answers import PlatformAbsentError, PlatformError, PlatformUnknownError
-from vplug_rs.platforms.classes import CLASSES, platform_of
+from vplug_rs.platforms.classes import CLASSES, OUT_OF_TREE, platform_of
 from vplug_rs.platforms.model import MASKED, NONE, OVERRIDE, PRESENT, SKIPPED, UNKNOWN, Probe, Resolution
 
 TYPE_CHECKING = False
@@ -78,6 +78,9 @@ class Order:
         names = [*CLASSES, *(probe.platform for probe in listed), *(advice.full_name(probe) for probe in listed)]
         near = _core.nearest(self.wish, names)
         known = [*CLASSES, *sorted(f"{probe.platform} (a plugin of {probe.source})" for probe in listed)]
+        if self.wish in OUT_OF_TREE:
+            text = f"and vLLM has no such platform of its own; there are {', '.join(known)}"
+            raise self._refusal(text, f"Install the plugin for {self.wish}, and name that.")
         meant = f"Did you mean `{near}`?" if near else "The dotted name of a class will do as well."
         raise self._refusal(f"and no platform is called so; there are {', '.join(known)}", meant)
 
