@@ -86,7 +86,7 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, right: Seque
         rows: Cells, as many a row as there are titles.
         right: Indexes of the columns that are aligned to the right.
     """
-    lines = [list(headers), *([_one_line(cell) for cell in row] for row in rows)]
+    lines = [list(headers), *([one_line(cell) for cell in row] for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(headers))]
     return "\n".join(
         "  ".join(
@@ -105,11 +105,16 @@ def fields(pairs: Iterable[tuple[str, str]]) -> str:
     """
     lines = list(pairs)
     width = max((len(label) for label, _ in lines), default=0)
-    return "\n".join(f"  {label.ljust(width)}  {_one_line(text)}" for label, text in lines)
+    return "\n".join(f"  {label.ljust(width)}  {one_line(text)}" for label, text in lines)
 
 
-def _one_line(text: str) -> str:
-    return text.replace("\n", "\\n")  # a folder's name may hold a line break
+def one_line(text: str) -> str:
+    """Text on one line: a folder's name, or what a driver says, may hold a line break.
+
+    Args:
+        text: Any text.
+    """
+    return text.replace("\n", "\\n")
 
 
 def count(number: int, singular: str, plural: str | None = None) -> str:

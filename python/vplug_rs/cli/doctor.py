@@ -1,12 +1,13 @@
-"""`vplug doctor`: everything in this environment that is damaged, hidden, left over or runs code unasked."""
+"""`vplug doctor`: what is damaged, hidden, left over or runs code unasked in this environment, and its platform."""
 
 from __future__ import annotations
 
 from vplug_rs import report
-from vplug_rs.cli import editable, headers, inventory, pth
+from vplug_rs.cli import editable, headers, inventory, platform_asking, platform_part, pth
 from vplug_rs.cli.findings import SEVERITIES, as_dict, in_order, make, place
 from vplug_rs.cli.locate import Locator, module_of
 from vplug_rs.cli.parser import declare
+from vplug_rs.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,19 +18,30 @@ if TYPE_CHECKING:
     from vplug_rs.cli.inventory import Entry, Site
 
 HELP = """\
-Find what is wrong with the metadata of this environment. Nothing is imported.
+Find what is wrong with the metadata of this environment, and with its platform:
+the accelerator that a vLLM would run on. Nothing is imported here.
 
 Looks for damaged, shadowed, doubled and left-over metadata, lists of files that
 cannot be used, entry points that collide or whose module does not exist,
 editable installs whose folder is gone, and .pth files that run code. Each
 finding says where, how bad and what to do; docs/diagnostics.md explains each
-code."""
+code.
+
+The platform follows where something asks for one (vllm, torch, a platform
+plugin, VPLUG_PLATFORM), and alone with --platform: which one counts, on what
+evidence, why not the others, and what to do. Drivers and platform plugins are
+asked by processes of their own."""
 
 EPILOG = """\
 exit status:
   0  healthy; notes do not count: a copy that another one shadows is a note
   1  at least one error or warning
   2  the command line is wrong
+With --platform, and else where vLLM is installed and the metadata is healthy:
+  0  there is a platform
+  1  nothing can be used
+  2  several can, and nothing says which; or the one that was named cannot
+  3  a driver did not answer, or is broken
 """
 
 
@@ -44,19 +56,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser: The command's parser.
     """
     declare(parser, EPILOG)
+    parser.usage = (
+        "vplug doctor [-h] [--json]\n"
+        "       vplug doctor [-h] [--json] --platform [--root DIR] [--passive | --active]\n"
+        "                    [--timeout SECONDS]"
+    )
+    parser.add_argument("--platform", action="store_true", help="only the platform")
+    platform_asking.add_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the findings.
+    """Print the findings, and what there is to say of the platform.
 
     Args:
         args: The parsed arguments.
 
     Returns:
-        1 when there is an error or a warning, else 0.
+        1 when there is an error or a warning; else the platform's status, where it counts; else 0.
+
+    Raises:
+        UsageError: An option that would have no effect.
     """
+    if args.platform:
+        part = platform_part.examine(args)
+        report.emit(report.json_text("doctor", {"platform": part.as_dict()}) if args.json else part.text())
+        return part.status
+    if args.root is not None or args.passive or args.active or args.timeout is not None:
+        raise UsageError("where and how to look for a platform wants --platform")
     site = inventory.load()
     findings = examine(site)
+    found = platform_part.examine(args) if platform_part.expected(site) else None
     counts = {severity: sum(finding.severity == severity for finding in findings) for severity in SEVERITIES}
     distributions = len({copy.key for copy in site.copies if copy.state == "live"})
     if args.json:
@@ -64,12 +93,15 @@ def run(args: argparse.Namespace) -> int:
             "distributions": distributions,
             "counts": counts,
             "findings": [as_dict(finding) for finding in findings],
+            **({"platform": found.as_dict()} if found else {}),
         }
         report.emit(report.json_text("doctor", body))
     else:
-        blocks = [text_of(finding) for finding in findings]
-        report.emit("\n\n".join([*blocks, _summary(counts, distributions)]))
-    return int(counts["error"] + counts["warning"] > 0)
+        blocks = [*map(text_of, findings), _summary(counts, distributions)]
+        report.emit("\n\n".join([*blocks, found.text()] if found else blocks))
+    if counts["error"] + counts["warning"]:
+        return 1
+    return found.status if found and platform_part.counts(site) else 0
 
 
 def examine(site: Site) -> list[_core.Diagnostic]:

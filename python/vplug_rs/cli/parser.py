@@ -34,6 +34,7 @@ COMMANDS = {
     "list": ("listing", "list the entry points of this environment"),
     "why": ("why", "explain one entry point or distribution"),
     "doctor": ("doctor", "find what is damaged, hidden or left over"),
+    "probe": ("probe", "say which accelerators are here, with the evidence"),
     "bench": ("bench", "time this environment beside importlib.metadata"),
     "run": ("run", "run a program with the fast metadata, unchanged"),
     "trace": ("trace", "show what a program's processes load, and what it costs"),
@@ -94,7 +95,9 @@ def top_parser() -> Parser:
     parser = Parser(
         "vplug",
         "Find the plugins that are installed in this Python, and explain them.\n"
-        "No plugin is imported unless you ask for it (list --timings, why --load).\n"
+        "No plugin is imported by the command itself. Processes of their own import some\n"
+        "if you ask for it (list --timings, why --load), and platform plugins where\n"
+        "something here needs a platform (doctor); they also ask drivers (doctor, probe).\n"
         "No command but `run` and `trace` starts a program of yours.\n\n"
         f"commands:\n{lines}\n"
         "`vplug COMMAND --help` says more.",

@@ -1,0 +1,130 @@
+"""`vplug probe`: what speaks for and against each platform on this machine, and what its driver says."""
+
+from __future__ import annotations
+
+from vplug_rs import report
+from vplug_rs.cli import platform_asking, platform_text
+from vplug_rs.cli.parser import declare
+from vplug_rs.errors import UsageError
+from vplug_rs.platforms import model
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from vplug_rs.platforms.model import Probe
+
+HELP = """\
+Say which accelerators are here, with the evidence for and against each.
+
+Files and variables are looked at first. Only where they speak for an NVIDIA
+GPU, its driver is asked, by a process of its own that has a time limit; this
+one opens no driver library and imports no framework. No plugin is imported:
+`vplug doctor --platform` asks them too, and says which platform counts."""
+
+EPILOG = """\
+Status of a platform:
+  present  it is here
+  masked   it is here, and a variable hides all of its devices
+  absent   it is not here, or cannot be used, and that is certain
+  unknown  the driver did not answer: it hung, crashed or failed in a way that
+           says nothing; this is never taken for absent
+  skipped  nobody asked
+
+Marks of evidence:
+  yes   a device was seen                     no    speaks against using it
+  weak  often comes with one                  info  neither
+
+exit status:
+  0  one of the platforms asked for is present or masked
+  1  none of them is
+  2  the command line is wrong
+  3  none of them is, and a driver did not answer
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments.
+
+    Args:
+        parser: The command's parser.
+    """
+    declare(parser, EPILOG)
+    parser.add_argument(
+        "platforms", nargs="*", metavar="PLATFORM", help="only these: cuda, rocm, xpu, tpu, cpu, neuron, ..."
+    )
+    platform_asking.add_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what the probes found.
+
+    Args:
+        args: The parsed arguments.
+
+    Returns:
+        0 when one of the platforms is here, 3 when none is and one is unknown, else 1.
+
+    Raises:
+        UsageError: There is no such platform, or no such folder.
+    """
+    wanted = _known(args.platforms)
+    probes = platform_asking.ask(args)
+    shown = [probe for probe in probes if not wanted or probe.platform in wanted]
+    if args.json:
+        body: dict[str, object] = {
+            "root": args.root,
+            "probes": [probe.as_dict() for probe in shown],
+            "resolution": platform_asking.resolution_of(probes),
+        }
+        report.emit(report.json_text("probe", body))
+    else:
+        report.emit("\n\n".join("\n".join(block) for block in blocks(shown, everything=bool(wanted))))
+    return status_of(shown)
+
+
+def _known(words: Sequence[str]) -> list[str]:
+    """The platforms that were named, as they are spelled here."""
+    from vplug_rs.platforms.probing import PLATFORMS
+
+    for word in words:
+        if word.lower() in PLATFORMS:
+            continue
+        from difflib import get_close_matches
+
+        near = get_close_matches(word.lower(), PLATFORMS, 1)
+        hint = f"did you mean `{near[0]}`? " if near else ""
+        raise UsageError(f"there is no platform `{word}`", hint=f"{hint}There are {', '.join(PLATFORMS)}")
+    return [word.lower() for word in words]
+
+
+def blocks(probes: Sequence[Probe], *, everything: bool) -> list[list[str]]:
+    """The text in blocks of lines: the platforms that have something to say, then the others in one line.
+
+    Args:
+        probes: What to show.
+        everything: Show all of them whole.
+    """
+    whole = [probe for probe in probes if everything or platform_text.says_something(probe)]
+    # who is here stands first, what is not known comes next
+    rank = (model.PRESENT, model.MASKED, model.UNKNOWN, model.ABSENT, model.SKIPPED)
+    told = [platform_text.probe_lines(probe) for probe in sorted(whole, key=lambda probe: rank.index(probe.status))]
+    cpu = [probe for probe in probes if probe not in whole and probe.platform == "cpu"]
+    told += [[f"cpu      {probe.status}  {probe.reason}"] for probe in cpu]
+    nothing = [probe.platform for probe in probes if probe not in whole and probe.platform != "cpu"]
+    if nothing:
+        told.append([f"nothing seen of: {', '.join(nothing)}"])
+    return told
+
+
+def status_of(probes: Sequence[Probe]) -> int:
+    """The exit status for what was found.
+
+    Args:
+        probes: Those that were asked for.
+    """
+    found = {probe.status for probe in probes}
+    if found & {model.PRESENT, model.MASKED}:
+        return 0
+    return 3 if model.UNKNOWN in found else 1
