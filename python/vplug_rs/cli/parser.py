@@ -47,8 +47,8 @@ EXIT_STATUS = """\
 exit status:
   0    done, and nothing is wrong with what was asked for
   1    done, and something is: `vplug COMMAND --help` says what counts
-  2    the command line is wrong
-  3    there is nothing of that name
+  2    the command line is wrong; doctor: platforms that contradict
+  3    there is nothing of that name; doctor, probe: a driver does not answer
   70   internal error (`vplug --traceback COMMAND` shows it whole)
   74   the output cannot be written
   130  interrupted

@@ -80,10 +80,12 @@ def ask(args: argparse.Namespace, *, both: bool = False) -> list[Probe]:
         args: The parsed arguments.
         both: Ask NVML in both ways and compare.
     """
+    root = root_of(args)
+    active = False if args.passive else True if args.active else None
+
     from vplug_rs.platforms import probing
 
-    active = False if args.passive else True if args.active else None
-    return probing.probe(root_of(args), timeout=args.timeout, active=active, both=both)
+    return probing.probe(root, timeout=args.timeout, active=active, both=both)
 
 
 def resolution_of(probes: Sequence[Probe]) -> dict[str, Any]:

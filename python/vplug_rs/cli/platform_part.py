@@ -35,7 +35,7 @@ VLLM_SAYS = "vLLM would say: Failed to infer device type"
 
 RULES = {
     model.OVERRIDE: "it was named explicitly",
-    model.OOT: "a platform plugin comes before all built-in platforms",
+    model.OOT: "a plugin comes before built-in platforms",
     model.BUILTIN: "the only one that is here",
     model.TIE_BREAK: "of several, the one that the evidence favours",
 }
@@ -195,8 +195,8 @@ def _head(resolution: Resolution, decided: Sequence[Probe], conflict: PlatformEr
 
 def _why(resolution: Resolution, decided: Sequence[Probe]) -> str:
     rule = RULES.get(resolution.rule, resolution.rule)
-    if resolution.rule == model.OOT:
-        return f"{rule}; this one is of {decided[0].source}" if decided else rule
+    if resolution.rule == model.OOT and decided:
+        return rule.replace("a plugin", f"a plugin of {decided[0].source}")
     reason = decided[0].reason if decided else ""
     return f"{rule}: {reason}" if reason else rule
 

@@ -30,7 +30,7 @@ NAMES = {
     "npu": "Huawei Ascend",
     "apple": "Apple GPU",
 }
-"""What hardware a platform's name means."""
+"""What hardware a platform's name means, in the order in which they are asked."""
 
 WIDEST = 60  # a long path must not push all other texts to the right
 GIB = 1 << 30
@@ -131,16 +131,23 @@ def _cells(device: Device) -> tuple[str, ...]:
     return tuple(report.one_line(cell or "") for cell in cells)
 
 
+def title(probe: Probe) -> str:
+    """The platform's name with the hardware that it means, or with the plugin's distribution.
+
+    Args:
+        probe: The probe.
+    """
+    meaning = NAMES.get(probe.platform) if probe.source == "builtin" else f"plugin of {probe.source}"
+    return f"{probe.platform} ({meaning})" if meaning else probe.platform
+
+
 def probe_lines(probe: Probe) -> list[str]:
     """All that a probe has to say: status and reason, evidence, devices, the next step.
 
     Args:
         probe: The probe.
     """
-    head = [f"{probe.platform.ljust(7)}  {probe.status}"]
-    if probe.reason:
-        head.append(report.one_line(probe.reason))
-    lines = ["  ".join(head)]
+    lines = [f"{title(probe)}  {probe.status}  {report.one_line(probe.reason)}".rstrip()]
     lines += evidence_lines([probe])
     lines += device_lines(probe)
     if probe.qualname:

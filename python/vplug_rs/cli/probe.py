@@ -20,8 +20,8 @@ Say which accelerators are here, with the evidence for and against each.
 
 Files and variables are looked at first. Only where they speak for an NVIDIA
 GPU, its driver is asked, by a process of its own that has a time limit; this
-one opens no driver library and imports no framework. No plugin is imported:
-`vplug doctor --platform` asks them too, and says which platform counts."""
+one opens no driver library and imports no framework. Platform plugins are left
+alone: `vplug doctor --platform` asks those too, and says which one counts."""
 
 EPILOG = """\
 Status of a platform:
@@ -51,6 +51,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser: The command's parser.
     """
     declare(parser, EPILOG)
+    parser.usage = (
+        "vplug probe [-h] [--json] [--root DIR] [--passive | --active]\n"
+        "                   [--timeout SECONDS] [PLATFORM ...]"
+    )
     parser.add_argument(
         "platforms", nargs="*", metavar="PLATFORM", help="only these: cuda, rocm, xpu, tpu, cpu, neuron, ..."
     )
@@ -86,16 +90,15 @@ def run(args: argparse.Namespace) -> int:
 
 def _known(words: Sequence[str]) -> list[str]:
     """The platforms that were named, as they are spelled here."""
-    from vplug_rs.platforms.probing import PLATFORMS
-
+    names = list(platform_text.NAMES)
     for word in words:
-        if word.lower() in PLATFORMS:
+        if word.lower() in names:
             continue
         from difflib import get_close_matches
 
-        near = get_close_matches(word.lower(), PLATFORMS, 1)
+        near = get_close_matches(word.lower(), names, 1)
         hint = f"did you mean `{near[0]}`? " if near else ""
-        raise UsageError(f"there is no platform `{word}`", hint=f"{hint}There are {', '.join(PLATFORMS)}")
+        raise UsageError(f"there is no platform `{word}`", hint=f"{hint}there are {', '.join(names)}")
     return [word.lower() for word in words]
 
 
@@ -111,8 +114,8 @@ def blocks(probes: Sequence[Probe], *, everything: bool) -> list[list[str]]:
     rank = (model.PRESENT, model.MASKED, model.UNKNOWN, model.ABSENT, model.SKIPPED)
     told = [platform_text.probe_lines(probe) for probe in sorted(whole, key=lambda probe: rank.index(probe.status))]
     cpu = [probe for probe in probes if probe not in whole and probe.platform == "cpu"]
-    told += [[f"cpu      {probe.status}  {probe.reason}"] for probe in cpu]
-    nothing = [probe.platform for probe in probes if probe not in whole and probe.platform != "cpu"]
+    told += [platform_text.probe_lines(probe)[:1] for probe in cpu]  # it is always there: only whether it counts
+    nothing = [platform_text.title(probe) for probe in probes if probe not in whole and probe not in cpu]
     if nothing:
         told.append([f"nothing seen of: {', '.join(nothing)}"])
     return told

@@ -1,0 +1,98 @@
+"""`vplug probe`: what a reader sees of each platform, what a wrong command line says, the exit statuses."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from cli_lab import lab
+from vplug_rs import cli
+from vplug_rs.cli import platform_text, probe
+from vplug_rs.platforms import model
+from vplug_rs.platforms.model import Device, Evidence, Probe
+
+__all__ = ["lab"]
+
+
+def evidence(weight: str, id: str = "x.y", found: str = "", text: str = "") -> Evidence:  # noqa: A002
+    return Evidence(id, "file", "/dev/x", found, weight, text)
+
+
+def test_a_platform_that_is_here_is_shown_whole() -> None:
+    found = Probe(
+        "cuda",
+        model.MASKED,
+        qualname="vllm.platforms.cuda.CudaPlatform",
+        reason="1 GPU, and CUDA_VISIBLE_DEVICES hides it",
+        devices=[Device(0, name="NVIDIA H200", visible=False)],
+        evidence=[
+            evidence(model.STRONG, "cuda.node", text="the node of an NVIDIA GPU"),
+            evidence(model.WEAK, "cuda.library", "550.1", "the driver's library"),
+            evidence(model.AGAINST, "cuda.access", text="this user may not open it"),
+            Evidence("cuda.mask", "env", "CUDA_VISIBLE_DEVICES", "", model.INFO, "hides all devices"),
+        ],
+        backend="pynvml",
+        isolated=True,
+        ms=43.21,
+        hint="unset CUDA_VISIBLE_DEVICES",
+    )
+    assert "\n".join(platform_text.probe_lines(found)) == textwrap.dedent("""\
+        cuda (NVIDIA GPU)  masked  1 GPU, and CUDA_VISIBLE_DEVICES hides it
+          yes   /dev/x                   the node of an NVIDIA GPU
+          weak  /dev/x: 550.1            the driver's library
+          no    /dev/x                   this user may not open it
+          info  CUDA_VISIBLE_DEVICES=""  hides all devices
+          cuda  0  NVIDIA H200  hidden by the environment
+          class  vllm.platforms.cuda.CudaPlatform
+          asked  pynvml, in a process of its own, 43.2 ms
+          fix    unset CUDA_VISIBLE_DEVICES""")
+
+
+def test_what_has_nothing_to_say_is_one_line_and_what_is_here_stands_first() -> None:
+    probes = [
+        Probe("tpu", model.ABSENT, evidence=[evidence(model.INFO)]),
+        Probe("rocm", model.ABSENT, evidence=[evidence(model.WEAK)]),
+        Probe("xpu", model.UNKNOWN),
+        Probe("cuda", model.PRESENT),
+        Probe("cpu", model.ABSENT, reason="this vLLM is no CPU build", evidence=[evidence(model.INFO)]),
+        Probe("npu", model.SKIPPED),
+    ]
+    blocks = probe.blocks(probes, everything=False)
+    assert [block[0].split()[0] for block in blocks] == ["cuda", "xpu", "rocm", "cpu", "nothing"]
+    assert blocks[3] == ["cpu (processor)  absent  this vLLM is no CPU build"]
+    assert blocks[4] == ["nothing seen of: tpu (Google TPU), npu (Huawei Ascend)"]
+    assert len(probe.blocks(probes, everything=True)) == len(probes)
+
+
+@pytest.mark.parametrize(
+    ("found", "status"),
+    [
+        ([model.PRESENT, model.UNKNOWN], 0),
+        ([model.MASKED, model.ABSENT], 0),
+        ([model.ABSENT, model.UNKNOWN], 3),
+        ([model.ABSENT, model.SKIPPED], 1),
+        ([], 1),
+    ],
+)
+def test_exit_statuses(found: list[str], status: int) -> None:
+    assert probe.status_of([Probe("x", one) for one in found]) == status
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["cud"], "there is no platform `cud`\nhint: did you mean `cuda`? there are tpu, cuda, rocm,"),
+        (["zzz"], "there is no platform `zzz`\nhint: there are tpu, cuda, rocm,"),
+        (["--root", "/nonexistent"], "`/nonexistent` is no folder\nhint: --root wants the folder that stands for /"),
+        (["--timeout", "soon"], "argument --timeout: `soon` is no number of seconds\n"),
+        (["--timeout", "-1"], "argument --timeout: `-1` is no number of seconds\n"),
+        (["--timeout", "nan"], "argument --timeout: `nan` is no number of seconds\n"),
+        (["--active", "--passive"], "argument --passive: not allowed with argument --active\n"),
+    ],
+)
+def test_a_wrong_command_line(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["probe", *words]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith(f"error: {message}")
