@@ -120,7 +120,7 @@ def test_a_conflict_shows_the_evidence_of_both_and_its_own_fix() -> None:
     error = PlatformError("Only one platform plugin can be activated, but got: ['cuda', 'rocm']", hint="set it")
     resolution = Resolution(model.NONE, probes=[cuda, rocm, Probe("tpu", model.ABSENT)])
     assert said(resolution, conflict=error) == text("""
-        platform   conflict   (Only one platform plugin can be activated, but got: ['cuda', 'rocm'])
+        platform   undecided   (Only one platform plugin can be activated, but got: ['cuda', 'rocm'])
           cuda    yes   PCI 10de:2330 class 030200 at 0000:18:00.0   an NVIDIA GPU is present
           rocm    yes   /sys/class/kfd/kfd/topology/nodes/1: gfx942  an AMD GPU
         PROCESS

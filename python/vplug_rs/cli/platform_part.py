@@ -31,6 +31,9 @@ VARIABLES = (
 )  # fmt: skip
 """The variables that hide devices or choose a platform; those that are set are shown."""
 
+UNDECIDED = {1: "none", 3: "unknown"}
+"""What stands for the platform where the resolution is an error, by its exit status; else `undecided`."""
+
 VLLM_SAYS = "vLLM would say: Failed to infer device type"
 
 RULES = {
@@ -97,7 +100,7 @@ def examine(args: argparse.Namespace) -> Part:
     from vplug_rs.platforms.answers import PlatformError
 
     probes = platform_asking.ask(args, both=True)
-    plugins = outside.ask_isolated() if platform_asking.is_active(args) else ()
+    plugins = outside.ask_isolated() if platform_asking.is_active(args) else outside.listed()
     try:
         found = resolution.resolve(probes=probes, plugins=plugins)
     except PlatformError as error:
@@ -183,7 +186,7 @@ def _field(label: str, text: str) -> str:
 
 def _head(resolution: Resolution, decided: Sequence[Probe], conflict: PlatformError | None) -> str:
     if conflict is not None:
-        return f"conflict   ({conflict})"
+        return f"{UNDECIDED.get(conflict.exit_status, 'undecided')}   ({conflict})"
     if resolution.qualname is not None:
         name = resolution.platform or "?"
         return f"{name}   {resolution.qualname}   ({_why(resolution, decided)})"
