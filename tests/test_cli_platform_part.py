@@ -118,6 +118,7 @@ def test_a_conflict_shows_the_evidence_of_both_and_its_own_fix() -> None:
     kfd = Evidence("rocm.kfd", "file", "/sys/class/kfd/kfd/topology/nodes/1", "gfx942", model.STRONG, "an AMD GPU")
     rocm = Probe("rocm", model.PRESENT, qualname=ROCM, evidence=[kfd])
     error = PlatformError("Only one platform plugin can be activated, but got: ['cuda', 'rocm']", hint="set it")
+    error.exit_status = 2
     resolution = Resolution(model.NONE, probes=[cuda, rocm, Probe("tpu", model.ABSENT)])
     assert said(resolution, conflict=error) == text("""
         platform   undecided   (Only one platform plugin can be activated, but got: ['cuda', 'rocm'])
