@@ -181,16 +181,6 @@ def test_weak_evidence_is_shown_only_where_nothing_is_strong() -> None:
     assert "weak" not in said(resolution)
 
 
-def test_the_fix_is_that_of_what_is_not_known_then_of_what_was_seen() -> None:
-    seen = Probe("cuda", model.ABSENT, evidence=[node(0)], hint="second")
-    guessed = Probe("tpu", model.ABSENT, hint="third")
-    unknown = Probe("rocm", model.UNKNOWN, hint="first")
-    assert platform_part.next_step(Resolution(model.NONE, probes=[guessed, seen, unknown])) == "first"
-    assert platform_part.next_step(Resolution(model.NONE, probes=[guessed, seen])) == "second"
-    assert platform_part.next_step(Resolution(model.NONE, probes=[guessed])) == "third"
-    assert platform_part.next_step(Resolution(model.NONE, probes=[Probe("tpu", model.ABSENT)])) is None
-
-
 def test_nothing_that_a_driver_says_breaks_the_lines() -> None:
     evil = Evidence("cuda.nvml", "call", "x\ny", "1\n2", model.STRONG, "a\nb")
     probe = Probe(

@@ -100,9 +100,11 @@ def examine(args: argparse.Namespace) -> Part:
     from vplug_rs.platforms.answers import PlatformError
 
     probes = platform_asking.ask(args, both=True)
-    plugins = outside.ask_isolated() if platform_asking.is_active(args) else outside.listed()
     try:
-        found = resolution.resolve(probes=probes, plugins=plugins)
+        if platform_asking.is_active(args):
+            found = resolution.resolve(probes=probes, asker=outside.ask_isolated)
+        else:
+            found = resolution.resolve(probes=probes, plugins=outside.listed().probes)
     except PlatformError as error:
         return Part(Resolution(model.NONE, probes=probes), error.exit_status, error)
     return Part(found, resolution.exit_status(found))
@@ -239,6 +241,6 @@ def next_step(resolution: Resolution, conflict: PlatformError | None = None) -> 
     """
     if conflict is not None:
         return conflict.hint
-    decided = _decided(resolution, conflict)
-    ordered = sorted(decided, key=lambda probe: (probe.status != model.UNKNOWN, not probe.strong))
-    return next((probe.hint for probe in ordered if probe.hint), None)
+    from vplug_rs.platforms import advice
+
+    return advice.hint(resolution)

@@ -32,6 +32,9 @@ NAMES = {
 }
 """What hardware a platform's name means, in the order in which they are asked."""
 
+OBVIOUS = {"file", "folder", "character device"}
+"""Results that say no more than that the thing is there."""
+
 WIDEST = 60  # a long path must not push all other texts to the right
 GIB = 1 << 30
 
@@ -58,7 +61,7 @@ def what(evidence: Evidence) -> str:
         return f"PCI {result} at {subject}"
     if evidence.kind == "env":
         return f"{subject}={shown(result)}"
-    return f"{subject}: {result}" if result and result not in {"yes", "present"} else subject
+    return f"{subject}: {result}" if result and result not in OBVIOUS else subject
 
 
 def shown(value: str) -> str:
