@@ -31,8 +31,9 @@ VARIABLES = (
 )  # fmt: skip
 """The variables that hide devices or choose a platform; those that are set are shown."""
 
-UNDECIDED = {1: "none", 3: "unknown"}
-"""What stands for the platform where the resolution is an error, by its exit status; else `undecided`."""
+STATUS_CONFLICT = 2
+UNDECIDED = {1: "none", STATUS_CONFLICT: "undecided", 3: "unknown"}
+"""What stands for the platform where the resolution is an error, by its exit status."""
 
 VLLM_SAYS = "vLLM would say: Failed to infer device type"
 
@@ -166,6 +167,7 @@ def lines(
             number = report.count(len(probe.devices), f"{probe.platform} device")
             told.append(_field("devices", f"{number}{platform_text.driver(probe)}"))
             told += platform_text.device_lines(probe)
+    told += [_field("asked", asked) for asked in _asked(decided)]
     label = "rejected"
     for reason, names in _by_reason(resolution).items():
         told.append(_field(label, f"{', '.join(names)}: {reason}"))
@@ -175,7 +177,7 @@ def lines(
         told.append(_field(label, f"{name}={platform_text.shown(value)}"))
         label = ""
     told.append(_field("process", process.text))
-    told += [_field("warning", warning) for warning in resolution.warnings]
+    told += [_field("warning", warning) for warning in resolution.warnings if warning not in _said(decided)]
     step = next_step(resolution, conflict)
     if step:
         told.append(_field("fix", step))
@@ -188,14 +190,11 @@ def _field(label: str, text: str) -> str:
 
 def _head(resolution: Resolution, decided: Sequence[Probe], conflict: PlatformError | None) -> str:
     if conflict is not None:
-        return f"{UNDECIDED.get(conflict.exit_status, 'undecided')}   ({conflict})"
+        return f"{UNDECIDED[conflict.exit_status]}   {conflict}"
     if resolution.qualname is not None:
-        name = resolution.platform or "?"
-        return f"{name}   {resolution.qualname}   ({_why(resolution, decided)})"
-    unknown = [probe for probe in decided if probe.status == model.UNKNOWN]
-    if unknown:
-        return f"unknown   ({unknown[0].platform}: {unknown[0].reason})"
-    return f"none   ({VLLM_SAYS})"
+        return f"{resolution.platform}   {resolution.qualname}   ({_why(resolution, decided)})"
+    unknown = [f"{probe.platform}: {probe.reason}" for probe in decided if probe.status == model.UNKNOWN]
+    return f"unknown   ({'; '.join(unknown)})" if unknown else f"none   ({VLLM_SAYS})"
 
 
 def _why(resolution: Resolution, decided: Sequence[Probe]) -> str:
@@ -203,13 +202,13 @@ def _why(resolution: Resolution, decided: Sequence[Probe]) -> str:
     if resolution.rule == model.OOT and decided:
         return rule.replace("a plugin", f"a plugin of {decided[0].source}")
     reason = decided[0].reason if decided else ""
-    return f"{rule}: {reason}" if reason else rule
+    return f"{rule}; {reason}" if reason else rule
 
 
 def _decided(resolution: Resolution, conflict: PlatformError | None) -> list[Probe]:
     """The probes whose evidence explains the answer."""
     probes = resolution.probes
-    if conflict is not None:
+    if conflict is not None and conflict.exit_status == STATUS_CONFLICT:
         return [probe for probe in probes if probe.qualname is not None]
     if resolution.qualname is not None:
         chosen = [probe for probe in probes if probe.platform == resolution.platform]
@@ -219,6 +218,21 @@ def _decided(resolution: Resolution, conflict: PlatformError | None) -> list[Pro
     return unknown or [probe for probe in probes if platform_text.says_something(probe)]
 
 
+def _asked(decided: Sequence[Probe]) -> list[str]:
+    """Who told it; files alone are told once."""
+    if all(probe.backend == "passive" for probe in decided):
+        return [platform_text.PASSIVE] if decided else []
+    return [f"{probe.platform}: {platform_text.how(probe)}" for probe in decided]
+
+
+def _said(decided: Sequence[Probe]) -> set[str]:
+    """The warnings that say once more what head and evidence say."""
+    from vplug_rs.platforms import advice
+
+    unknown = [probe for probe in decided if probe.status == model.UNKNOWN]
+    return {advice.unanswered(probe, matters=True) for probe in unknown if probe.source == "builtin"}
+
+
 def _telling(decided: Sequence[Probe]) -> tuple[str, ...]:
     """The weights to show: what is weak only where nothing is strong."""
     strong = any(probe.strong for probe in decided)
@@ -226,8 +240,12 @@ def _telling(decided: Sequence[Probe]) -> tuple[str, ...]:
 
 
 def _by_reason(resolution: Resolution) -> dict[str, list[str]]:
+    """The others, by why not; who is not known is not rejected."""
     found: dict[str, list[str]] = {}
+    unknown = {probe.platform for probe in resolution.probes if probe.status == model.UNKNOWN}
     for name, reason in resolution.rejected:
+        if name in unknown and resolution.qualname is None:
+            continue
         found.setdefault(reason, []).append(name)
     return found
 

@@ -32,10 +32,12 @@ NAMES = {
 }
 """What hardware a platform's name means, in the order in which they are asked."""
 
+PASSIVE = "files and variables only"
+
 OBVIOUS = {"file", "folder", "character device"}
 """Results that say no more than that the thing is there."""
 
-WIDEST = 60  # a long path must not push all other texts to the right
+WIDEST = 76  # a long path must not push all other texts to the right
 GIB = 1 << 30
 
 
@@ -61,7 +63,8 @@ def what(evidence: Evidence) -> str:
         return f"PCI {result} at {subject}"
     if evidence.kind == "env":
         return f"{subject}={shown(result)}"
-    return f"{subject}: {result}" if result and result not in OBVIOUS else subject
+    obvious = not result or result in OBVIOUS or result == subject.rpartition("/")[2]
+    return subject if obvious else f"{subject}: {result}"
 
 
 def shown(value: str) -> str:
@@ -168,5 +171,5 @@ def how(probe: Probe) -> str:
         probe: The probe.
     """
     where = ", in a process of its own" if probe.isolated else ""
-    who = "files and variables only" if probe.backend == "passive" else probe.backend
+    who = PASSIVE if probe.backend == "passive" else probe.backend
     return f"{who}{where}, {probe.ms:.1f} ms"
