@@ -6,11 +6,12 @@ import textwrap
 
 import pytest
 
-from cli_lab import lab
+from cli_lab import CommandLab, lab
 from vplug_rs import cli
 from vplug_rs.cli import platform_text, probe
 from vplug_rs.platforms import model
 from vplug_rs.platforms.model import Device, Evidence, Probe
+from vplug_rs.testing import roots
 
 __all__ = ["lab"]
 
@@ -45,7 +46,7 @@ def test_a_platform_that_is_here_is_shown_whole() -> None:
           info  CUDA_VISIBLE_DEVICES=""  hides all devices
           cuda  0  NVIDIA H200  hidden by the environment
           class  vllm.platforms.cuda.CudaPlatform
-          asked  pynvml, in a process of its own, 43.2 ms
+          asked  NVML, by pynvml, in a process of its own, 43.2 ms
           fix    unset CUDA_VISIBLE_DEVICES""")
 
 
@@ -96,3 +97,43 @@ def test_a_wrong_command_line(words: list[str], message: str, capsys: pytest.Cap
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err.startswith(f"error: {message}")
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "status", "first"),
+    [
+        ("nvidia-h100x8", [], 0, "cuda (NVIDIA GPU)  present  "),
+        ("nvidia-h100x8", ["rocm"], 1, "rocm (AMD GPU)  absent  nothing of it was seen"),
+        ("driver-mismatch", [], 3, "cuda (NVIDIA GPU)  unknown  "),
+        ("driver-mismatch", ["CUDA", "tpu"], 3, "cuda (NVIDIA GPU)  unknown  "),
+        ("masked", [], 0, "cuda (NVIDIA GPU)  masked  "),
+        ("ascend", [], 0, "npu (Huawei Ascend)  present  "),
+        ("empty", [], 1, "cpu (processor)  absent  "),
+    ],
+)
+def test_roots(lab: CommandLab, name: str, words: list[str], status: int, first: str) -> None:
+    root = roots.build(name, lab.root)
+    done = lab.run(lab.site(), "probe", *words, "--root", root, **roots.environment(name))  # type: ignore[arg-type]  # all of them for the environment
+    assert (done.returncode, done.stderr) == (status, "")
+    assert done.stdout.startswith(first)
+    assert ("nothing seen of: " in done.stdout) is (not words)
+
+
+def test_all_that_there_is_as_data(lab: CommandLab) -> None:
+    root = roots.build("nvidia-and-rocm", lab.root)
+    found = lab.json(lab.site(), "probe", "--root", root)
+    assert found["root"] == root
+    assert [one["platform"] for one in found["probes"]] == list(platform_text.NAMES)
+    assert "['cuda', 'rocm']" in found["resolution"]["error"]
+    cuda = next(one for one in found["probes"] if one["platform"] == "cuda")
+    assert [row["id"] for row in cuda["evidence"]] == roots.expected("nvidia-and-rocm")["cuda"]
+    assert (cuda["status"], cuda["backend"], cuda["isolated"]) == ("present", "passive", False)
+    (only,) = lab.json(lab.site(), "probe", "cuda", "--root", root)["probes"]
+    assert only["devices"] == cuda["devices"]
+
+
+def test_this_machine_passively(lab: CommandLab) -> None:
+    """Whatever is here: an answer, and no process but the command's own."""
+    found = lab.json(lab.site(), "probe", "--passive", status=lab.run(lab.site(), "probe", "--passive").returncode)
+    assert found["root"] == "/"
+    assert {one["backend"] for one in found["probes"]} == {"passive"}

@@ -61,7 +61,8 @@ def root_of(args: argparse.Namespace) -> str:
         return "/"
     if not os.path.isdir(args.root):
         raise UsageError(f"`{args.root}` is no folder", hint="--root wants the folder that stands for /")
-    return os.path.abspath(args.root)
+    root: str = os.path.abspath(args.root)
+    return root
 
 
 def is_active(args: argparse.Namespace) -> bool:

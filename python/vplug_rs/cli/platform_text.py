@@ -32,7 +32,16 @@ NAMES = {
 }
 """What hardware a platform's name means, in the order in which they are asked."""
 
-PASSIVE = "files and variables only"
+PASSIVE = "files and variables only; no driver was asked"
+
+WHO = {
+    "pynvml": "NVML, by pynvml",
+    "native": "NVML, by our own binding",
+    "libcuda": "the CUDA driver, by libcuda",
+    "amdsmi": "AMD's driver, by amdsmi",
+    "plugin": "the plugin itself",
+}
+"""Who answered last, by the name of the backend."""
 
 OBVIOUS = {"file", "folder", "character device"}
 """Results that say no more than that the thing is there."""
@@ -171,5 +180,5 @@ def how(probe: Probe) -> str:
         probe: The probe.
     """
     where = ", in a process of its own" if probe.isolated else ""
-    who = PASSIVE if probe.backend == "passive" else probe.backend
+    who = PASSIVE if probe.backend == "passive" else WHO.get(probe.backend, probe.backend)
     return f"{who}{where}, {probe.ms:.1f} ms"

@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     shown = [probe for probe in probes if not wanted or probe.platform in wanted]
     if args.json:
         body: dict[str, object] = {
-            "root": args.root,
+            "root": platform_asking.root_of(args),
             "probes": [probe.as_dict() for probe in shown],
             "resolution": platform_asking.resolution_of(probes),
         }
