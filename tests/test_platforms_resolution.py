@@ -301,7 +301,10 @@ def test_an_order_without_the_hardware_needs_force() -> None:
     with pytest.raises(PlatformAbsentError) as caught:
         resolve(absent("cuda", reason="no NVIDIA GPU", hint="load the module"), VPLUG_PLATFORM="cuda")
     assert str(caught.value) == "VPLUG_PLATFORM is `cuda`, and cuda is not here: no NVIDIA GPU"
-    assert caught.value.hint == "load the module. VPLUG_PLATFORM_FORCE=1 takes it all the same."
+    assert (
+        caught.value.hint
+        == "load the module. Unset VPLUG_PLATFORM, or take it all the same with VPLUG_PLATFORM_FORCE=1."
+    )
     assert caught.value.exit_status == 1
     found = resolve(VPLUG_PLATFORM="cuda", VPLUG_PLATFORM_FORCE="on")
     assert outcome(found) == ("cuda", CUDA, "override")

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 _BUILDS = ("cuda", "rocm", "xpu")
 NOTHING_SEEN = (
-    "No accelerator is seen here. To run on the CPU, set VLLM_TARGET_DEVICE=cpu or install a CPU build of vLLM."
+    "No accelerator that vLLM can use is seen here. "
+    "To run on the CPU, set VLLM_TARGET_DEVICE=cpu or install a CPU build of vLLM."
 )
 
 

@@ -105,7 +105,7 @@ class Order:
     def _not_here(self, probe: Probe) -> Resolution:
         from vplug_rs.platforms import resolution
 
-        force = f"{env.PLATFORM_FORCE}=1 takes it all the same."
+        force = f"Unset {env.PLATFORM}, or take it all the same with {env.PLATFORM_FORCE}=1."
         if probe.status != UNKNOWN:
             text = f"{self.variable} is `{self.wish}`, and {probe.platform} is not here: {probe.reason}"
             raise PlatformAbsentError(text, hint=f"{probe.hint.rstrip('.')}. {force}" if probe.hint else force)
