@@ -14,6 +14,7 @@ from vplug_rs.groups import GENERAL, IO_PROCESSOR, LOGITS_PROCESSOR, PLATFORM, o
 from vplug_rs.loading import attempt
 from vplug_rs.loading.plugin import Failure
 from vplug_rs.platforms.answers import Answer, PlatformError, ask, choose
+from vplug_rs.vllm import platform
 from vplug_rs.vllm.selection import VllmLoader, log
 
 TYPE_CHECKING = False
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
     from typing import Any
+
+    from vplug_rs.loading.plugin import Plugin
 
 _OTHER_RUNNER = "Uninstall it, or choose the other runner (VLLM_USE_V2_MODEL_RUNNER)."
 
@@ -114,6 +117,8 @@ def load_logits_processors(
 def resolve_platform(probes: Mapping[str, Callable[[], Any]], target_device: str | None, unspecified: str) -> str:
     """The dotted name of the platform class that counts, as `resolve_current_platform_cls_qualname` decides.
 
+    What `VPLUG_PLATFORM` orders, or `vplug run` has found, counts before anybody is asked.
+
     Args:
         probes: vLLM's built-in probes, by name.
         target_device: What `VLLM_TARGET_DEVICE` says; "cpu" is an order, and nothing else is asked then.
@@ -129,12 +134,30 @@ def resolve_platform(probes: Mapping[str, Callable[[], Any]], target_device: str
             raise PlatformError("The platform cpu is ordered, and its own probe says that there is none")
         log.debug("The platform cpu is ordered", extra={"vplug": ("ordered", "cpu")})
         return str(found)
+    settled = platform.settled(unspecified)
+    if settled is not None:
+        return settled
     loader = VllmLoader(PLATFORM)
     plugins = loader.select()
     answers = ask(probes)
     for answer in answers:
         if answer.error is not None:
             log.debug("Probe %s failed", answer.name, exc_info=answer.error, extra={"vplug": ("probe", answer.name)})
+    answers += _plugins_asked(loader, plugins)
+    loader.demand(plugins)
+    chosen = choose(answers)
+    if chosen is None:
+        log.debug("No platform is active", extra={"vplug": ("platform", None)})
+        platform.tell_why_none()
+        return unspecified
+    level = logging.DEBUG if chosen.builtin else logging.INFO
+    log.log(level, "The platform is %s", chosen.name, extra={"vplug": ("platform", chosen.name)})
+    return str(chosen.qualname)
+
+
+def _plugins_asked(loader: VllmLoader, plugins: Mapping[str, Plugin]) -> list[Answer]:
+    """What platform plugins say; what one raises is its answer, and told."""
+    answers = []
     for name, plugin in plugins.items():
         end = attempt.call(plugin, plugin.object)
         failure: Failure | None = None
@@ -150,11 +173,4 @@ def resolve_platform(probes: Mapping[str, Callable[[], Any]], target_device: str
         else:
             loader.succeed(plugin)
         answers.append(answer)
-    loader.demand(plugins)
-    chosen = choose(answers)
-    if chosen is None:
-        log.debug("No platform is active", extra={"vplug": ("platform", None)})
-        return unspecified
-    level = logging.DEBUG if chosen.builtin else logging.INFO
-    log.log(level, "The platform is %s", chosen.name, extra={"vplug": ("platform", chosen.name)})
-    return str(chosen.qualname)
+    return answers

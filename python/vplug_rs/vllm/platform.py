@@ -1,4 +1,4 @@
-"""What is known of the platform beside vLLM's own probes: an order, what `vplug run` has found, and why there is none."""
+"""The platform beside vLLM's own probes: what is ordered, what `vplug run` has found, and why there is none."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def settled(unspecified: str) -> str | None:
     handed = handover.from_environment()
     if handed is None or handed.platform not in _HANDED_ON or handed.qualname not in CLASSES.values():
         return None
-    log.debug("The platform is %s: %s", handed.platform, handed.probes[0].reason, extra={"vplug": ("handed", handed.platform)})
+    log.debug(
+        "The platform is %s: %s", handed.platform, handed.probes[0].reason, extra={"vplug": ("handed", handed.platform)}
+    )
     return handed.qualname
 
 

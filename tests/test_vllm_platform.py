@@ -1,0 +1,76 @@
+"""In a vLLM that we take part in: the platform that is ordered or handed on, and the reason where there is none."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from test_vllm_activation import Host
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CUDA, CPU = "vllm.platforms.cuda.CudaPlatform", "vllm.platforms.cpu.CpuPlatform"
+RESOLVE = """
+    import logging, sys
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(message)s")
+    import torch
+    import vllm.platforms as platforms
+    asked = []
+    for name in platforms.builtin_platform_plugins:
+        platforms.builtin_platform_plugins[name] = lambda name=name: asked.append(name)
+    print(platforms.resolve_current_platform_cls_qualname(), *asked)
+"""
+ASKED = " tpu cuda rocm xpu cpu"
+HAND_ON = """
+    import json
+    from vplug_rs.platforms import handover, resolution
+    print(json.dumps(handover.to_environment(resolution.resolve(active=False))))
+"""
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path, version="0.33.1+cpu")
+
+
+def test_what_is_ordered_counts_and_no_probe_is_asked(host: Host) -> None:
+    done = host.run(RESOLVE, VPLUG_VLLM="1", VPLUG_PLATFORM="cuda", VPLUG_PLATFORM_FORCE="1")
+    assert done.stdout == f"{CUDA}\n"
+    assert "cuda counts by force" in done.stderr
+
+
+def test_an_order_that_cannot_be_followed_stops_the_start(host: Host) -> None:
+    done = host.run(RESOLVE, VPLUG_VLLM="1", VPLUG_PLATFORM="cudo")
+    assert done.returncode == 1
+    assert "PlatformError: VPLUG_PLATFORM is `cudo`" in done.stderr
+    assert "Did you mean `cuda`?" in done.stderr
+
+
+def test_what_was_handed_on_counts_and_no_probe_is_asked(host: Host) -> None:
+    given = json.loads(host.run(HAND_ON, VPLUG_VLLM="1").stdout)
+    assert list(given) == ["VPLUG_PLATFORM_RESULT"]
+    done = host.run(RESOLVE, VPLUG_VLLM="1", **given)
+    assert (done.stdout, done.stderr) == (f"{CPU}\n", "")
+
+
+def test_what_was_handed_on_does_not_count_where_something_differs(host: Host) -> None:
+    given = json.loads(host.run(HAND_ON, VPLUG_VLLM="1").stdout)
+    done = host.run(RESOLVE, VPLUG_VLLM="1", CUDA_VISIBLE_DEVICES="0", **given)
+    assert done.stdout == f"vllm.platforms.interface.UnspecifiedPlatform{ASKED}\n"
+
+
+def test_where_there_is_none_a_warning_says_what_was_seen_and_what_to_do(host: Host) -> None:
+    done = host.run(RESOLVE, VPLUG_VLLM="1")
+    assert done.stdout == f"vllm.platforms.interface.UnspecifiedPlatform{ASKED}\n"
+    assert "WARNING No platform was found" in done.stderr
+    assert "`vplug doctor --platform`" in done.stderr
+
+
+def test_nothing_of_it_counts_where_it_takes_no_part(host: Host) -> None:
+    done = host.run(RESOLVE, VPLUG_PLATFORM="cuda", VPLUG_PLATFORM_FORCE="1")
+    # vLLM's own asks the winner twice, and nobody says no more than nothing
+    assert done.stdout == f"vllm.platforms.interface.UnspecifiedPlatform{ASKED}\n"
+    assert done.stderr == ""
