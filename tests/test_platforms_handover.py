@@ -21,6 +21,7 @@ from vplug_rs.platforms import handover
 from vplug_rs.platforms.classes import CLASSES
 from vplug_rs.platforms.model import Resolution
 from vplug_rs.platforms.resolution import resolve
+from vplug_rs.testing import libraries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -239,14 +240,24 @@ print("VPLUG_PLATFORM_RESULT" in os.environ, handed and handed.qualname, vplug_r
 """
 
 
+FORCED = {"VPLUG_PLATFORM": "cuda", "VPLUG_PLATFORM_FORCE": "1"}
+CUDA = "vllm.platforms.cuda.CudaPlatform"
+
+
 def test_vplug_run_hands_it_on_where_vllm_is_switched_on(bed: PlatformBed) -> None:
-    bed.offer("mine", NOTE + "print('loud')\ndef run():\n    note(str(os.getpid()))\n    return 'acme.Mine'\n")
-    done = under_run(bed, SHOW, VPLUG_VLLM="1", VPLUG_PLATFORM="mine")
-    assert done.stdout.splitlines()[-1] == "True acme.Mine acme.Mine"
-    assert done.stderr == ""
-    assert len(set(bed.notes())) == 2, "one process that was asked for the command, and the program"
-    done = under_run(bed, SHOW, VPLUG_PLATFORM="acme.platform.P")
-    assert done.stdout == "False None acme.platform.P\n"
+    done = under_run(bed, SHOW, VPLUG_VLLM="1", **FORCED)
+    assert done.stdout == f"True {CUDA} {CUDA}\n"
+    done = under_run(bed, SHOW, **FORCED)
+    assert done.stdout == f"False None {CUDA}\n"
+
+
+def test_vplug_run_leaves_plugins_to_the_program(bed: PlatformBed) -> None:
+    bed.offer("mine", NOTE + "print('loud')\ndef run():\n    note('called')\n    return 'acme.Mine'\n")
+    done = under_run(bed, SHOW, VPLUG_VLLM="1")
+    assert done.stdout == "loud\nFalse None acme.Mine\n"
+    assert bed.notes() == ["called"]
+    kept_out = under_run(bed, SHOW, VPLUG_VLLM="1", VLLM_PLUGINS="", **FORCED)
+    assert kept_out.stdout == f"True {CUDA} {CUDA}\n"
 
 
 def test_vplug_run_fails_for_no_platform(bed: PlatformBed) -> None:
@@ -257,13 +268,31 @@ def test_vplug_run_fails_for_no_platform(bed: PlatformBed) -> None:
         assert (done.returncode, done.stdout, done.stderr) == (0, "False\n", "")
 
 
-def test_vplug_run_does_not_look_again_for_what_an_outer_one_has_found(bed: PlatformBed) -> None:
-    bed.offer("mine", NOTE + "def run():\n    note('called')\n    return 'acme.Mine'\n")
+@pytest.fixture
+def driver(tmp_path: Path) -> dict[str, str]:
+    """Variables by which processes find a driver's library of ours, which notes what is called."""
+    if libraries.compiler() is None:
+        pytest.skip("no C compiler here: no driver's library can be made")
+    folder = tmp_path / "lib"
+    libraries.fake_nvml(str(folder))
+    return {"LD_LIBRARY_PATH": str(folder), "FAKE_NVML_LOG": str(tmp_path / "log"), "VPLUG_VLLM": "1"}
+
+
+def test_vplug_run_says_that_a_driver_did_not_answer_and_starts_the_program(
+    bed: PlatformBed, driver: dict[str, str]
+) -> None:
+    code = "import os; print('VPLUG_PLATFORM_RESULT' in os.environ)"
+    done = under_run(bed, code, **driver, FAKE_NVML_HANG="nvmlInitWithFlags", VPLUG_PROBE_TIMEOUT="0.5")
+    assert (done.returncode, done.stdout) == (0, "False\n")
+    assert done.stderr.startswith("warning: whether the platform cuda is here is not known")
+
+
+def test_the_driver_is_asked_once_for_runs_in_runs_and_the_program(bed: PlatformBed, driver: dict[str, str]) -> None:
     words = "[sys.executable, '-m', 'vplug_rs', 'run', '--', sys.executable, '-c', " + repr(SHOW) + "]"
-    again = f"import os, sys; os.execv(sys.executable, {words})"
-    done = under_run(bed, again, VPLUG_VLLM="1", VPLUG_PLATFORM="mine")
-    assert done.stdout == "True acme.Mine acme.Mine\n"
-    assert bed.notes() == ["called"] * 2
+    done = under_run(bed, f"import os, sys; os.execv(sys.executable, {words})", **driver)
+    assert (done.stdout, done.stderr) == (f"True {CUDA} {CUDA}\n", "")
+    with open(driver["FAKE_NVML_LOG"], encoding="utf-8") as log:
+        assert log.read().count("nvmlInitWithFlags") == 1
 
 
 def test_the_environment_of_this_process_is_left_alone() -> None:

@@ -732,8 +732,8 @@ def test_apple_is_macos_on_apples_own_processor(system: str, machine: str, statu
 VALUES = {
     "nodes": "/dev/nvidia*", "kernel": "1", "library": "2", "seconds": 10.0, "folder": "/x", "variable": "V",
     "text": "", "node": "/dev/dri/renderD128", "wanted": "cuda", "version": "2.10", "kind": "cpu",
-    "distribution": "vllm", "plugin": "vllm-ascend", "name": "ascend", "error": "ImportError",
-    "wrong": "asend", "near": "ascend",
+    "distribution": "vllm", "plugin": "vllm-ascend", "name": "ascend", "owner": "vllm-ascend 1.0",
+    "rule": "VLLM_PLUGINS does not name it",
 }  # fmt: skip
 
 

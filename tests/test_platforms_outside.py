@@ -153,12 +153,13 @@ def test_two_distributions_with_one_name_are_two(bed: PlatformBed) -> None:
 
 def test_vllm_plugins_keeps_out_and_a_typo_is_told(bed: PlatformBed) -> None:
     bed.offer("good", "def run(): return 'acme.Good'\n").offer("other", NOTE + "note('imported')\ndef run(): ...\n")
-    code = "found = outside.{}()\nsay(statuses(found), found.warnings, [p.reason for p in found.probes])"
+    code = "found = outside.{}()\nsay(statuses(found), found.warnings, found.probes[1].reason, found.probes[1].hint)"
     for how in ("ask", "ask_isolated", "listed"):
-        statuses, warnings, reasons = bed.ask(code.format(how), VLLM_PLUGINS="good,gooood")
+        statuses, warnings, reason, hint = bed.ask(code.format(how), VLLM_PLUGINS="good,gooood")
         assert statuses == {"good": "skipped" if how == "listed" else "present", "other": "skipped"}
         assert warnings == ["`gooood` in VLLM_PLUGINS names no plugin in vllm.platform_plugins; `good` is nearest"]
-        assert "kept out" in reasons[1]
+        assert "kept out" in reason
+        assert hint.startswith("name `other` of acme-other 1.0 there")
     assert bed.notes() == []
 
 

@@ -13,7 +13,7 @@ from vplug_rs.errors import UsageError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from typing import Any
 
     from vplug_rs.platforms.model import Probe
@@ -74,19 +74,20 @@ def is_active(args: argparse.Namespace) -> bool:
     return not args.passive and args.timeout != 0 and (args.active or root_of(args) == "/")
 
 
-def ask(args: argparse.Namespace, *, both: bool = False) -> list[Probe]:
+def ask(args: argparse.Namespace, *, both: bool = False, libraries: Collection[str] = ()) -> list[Probe]:
     """Ask for all platforms.
 
     Args:
         args: The parsed arguments.
         both: Ask NVML in both ways and compare.
+        libraries: Which vendors' libraries are asked besides NVML.
     """
     root = root_of(args)
     active = False if args.passive else True if args.active else None
 
     from vplug_rs.platforms import probing
 
-    return probing.probe(root, timeout=args.timeout, active=active, both=both)
+    return probing.probe(root, timeout=args.timeout, active=active, both=both, ask=libraries)
 
 
 def resolution_of(probes: Sequence[Probe]) -> dict[str, Any]:

@@ -20,8 +20,9 @@ Say which accelerators are here, with the evidence for and against each.
 
 Files and variables are looked at first. Only where they speak for an NVIDIA
 GPU, its driver is asked, by a process of its own that has a time limit; this
-one opens no driver library and imports no framework. Platform plugins are left
-alone: `vplug doctor --platform` asks those too, and says which one counts."""
+one opens no driver library and imports no framework. `vplug probe rocm` asks
+AMD's library (amdsmi) in the same way. Platform plugins are left alone:
+`vplug doctor --platform` asks those too, and says which one counts."""
 
 EPILOG = """\
 Status of a platform:
@@ -40,7 +41,7 @@ exit status:
   0  one of the platforms asked for is present or masked
   1  none of them is
   2  the command line is wrong
-  3  none of them is, and a driver did not answer
+  3  a driver did not answer, or is broken
 """
 
 
@@ -68,13 +69,13 @@ def run(args: argparse.Namespace) -> int:
         args: The parsed arguments.
 
     Returns:
-        0 when one of the platforms is here, 3 when none is and one is unknown, else 1.
+        0 when one of the platforms is here, 3 when a driver is broken, or none is here and one is unknown, else 1.
 
     Raises:
         UsageError: There is no such platform, or no such folder.
     """
     wanted = _known(args.platforms)
-    probes = platform_asking.ask(args)
+    probes = platform_asking.ask(args, libraries={"amdsmi"} if "rocm" in wanted else ())
     shown = [probe for probe in probes if not wanted or probe.platform in wanted]
     if args.json:
         body: dict[str, object] = {
@@ -127,7 +128,10 @@ def status_of(probes: Sequence[Probe]) -> int:
     Args:
         probes: Those that were asked for.
     """
+    from vplug_rs.platforms import advice
+
     found = {probe.status for probe in probes}
-    if found & {model.PRESENT, model.MASKED}:
+    broken = any(map(advice.is_broken, probes))
+    if found & {model.PRESENT, model.MASKED} and not broken:
         return 0
-    return 3 if model.UNKNOWN in found else 1
+    return 3 if broken or model.UNKNOWN in found else 1

@@ -17,7 +17,9 @@ from vplug_rs.errors import UsageError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
+
+    from vplug_rs.platforms.outside import Asked
 
 HELP = """\
 Run a program with a fast importlib.metadata, in all its Python processes.
@@ -27,7 +29,8 @@ PYTHONPATH, and VPLUG_RUN=1. Every Python process below it that has vplug_rs
 calls `vplug_rs.install()` first: same answers, sooner. A Python that does not
 have vplug_rs, or an older one, runs as before. Nothing is written to disk, save
 the byte code that Python keeps of what it imports. Where VPLUG_VLLM is on, the
-platform is looked for once and handed on in VPLUG_PLATFORM_RESULT.
+platform is looked for once and handed on in VPLUG_PLATFORM_RESULT, unless
+platform plugins are installed: those the program asks itself.
 
 Not reached: Python started with -I, -E or -S (they ignore PYTHONPATH or skip
 `site`), and processes that are given a PYTHONPATH of their own.
@@ -83,23 +86,40 @@ def run(args: argparse.Namespace) -> int:
 
 
 def platform(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variable by which the program's processes know the platform without looking; plugins are asked elsewhere.
+    """The variable by which the program's processes know the platform without looking.
 
     Args:
         environment: The program's.
 
     Returns:
-        Nothing, where it is known already, is not certain, or cannot be found: then the program looks itself, and says
-        what is the matter.
+        Nothing, where it is known already, is not certain, cannot be found, or is a plugin's to say: then the program
+        looks itself, and says what is the matter.
     """
-    from vplug_rs.platforms import handover, outside, resolution
+    from vplug_rs.platforms import handover, resolution
 
     try:
         if handover.from_environment(environment) is not None:
             return {}
-        return handover.to_environment(resolution.resolve(asker=outside.ask_isolated), environment)
+        found = resolution.resolve(asker=_listed)
+        if not resolution.is_certain(found):
+            for warning in found.warnings:
+                report.message("warning", warning)
+        return handover.to_environment(found, environment)
     except Exception:  # noqa: BLE001  # a reason of the program's own to fail, or none
         return {}
+
+
+class _PluginsError(Exception):
+    """Plugins have to be asked: that is done once, by the program, and not twice."""
+
+
+def _listed(only: Collection[tuple[str, str]] | None) -> Asked:
+    from vplug_rs.platforms import outside
+
+    found = outside.listed()
+    if any(outside.may_be_asked(probe, only) for probe in found.probes):
+        raise _PluginsError
+    return found
 
 
 def program_of(words: list[str], command: str) -> list[str]:

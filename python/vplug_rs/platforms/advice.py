@@ -130,6 +130,7 @@ def hint(resolution: Resolution) -> str | None:
         [probe for probe in plain if probe.status == UNKNOWN],
         [probe for probe in plain if is_broken(probe)],
         failures,
+        [probe for probe in probes if probe.source != "builtin" and probe.status == SKIPPED],
         [probe for probe in plain if probe.strong],
         [probe for probe in plain if probe.weighs(WEAK)],
     )

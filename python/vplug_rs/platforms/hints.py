@@ -164,15 +164,11 @@ HINTS: dict[str, tuple[str, str]] = {
     ),
     "plugin-failed": (
         "a platform plugin could not be imported or called",
-        "mend or remove {distribution}: its platform plugin `{name}` failed with {error}",
+        "mend or uninstall {owner}; `vplug why {name} --load` shows all of it",
     ),
-    "plugins-variable": (
-        "a name in VLLM_PLUGINS that no plugin has, or that leaves a platform plugin out",
-        "set VLLM_PLUGINS to names that exist: `{wrong}` is none, the nearest is `{near}`",
-    ),
-    "no-vllm": (
-        "no vLLM is installed here",
-        "install vLLM into this environment, or run the command with the interpreter that has it",
+    "plugin-kept-out": (
+        "no platform counts, and VLLM_PLUGINS (or the policy) keeps a platform plugin out",
+        "name `{name}` of {owner} there with all other plugins that are wanted, if it is meant: {rule}",
     ),
 }
 """Name -> (condition, advice)."""

@@ -14,6 +14,7 @@ from vplug_rs.groups import PLATFORM, check_answer, owner, whose
 from vplug_rs.loader import PluginLoader
 from vplug_rs.loading import process
 from vplug_rs.loading.plugin import FILTERED, Failure, Plugin
+from vplug_rs.platforms import hints
 from vplug_rs.platforms.model import ABSENT, AGAINST, INFO, PRESENT, SKIPPED, UNKNOWN, WEAK, Evidence, Probe, _Record
 from vplug_rs.policy import Policy
 
@@ -28,7 +29,7 @@ OURS = "vplug_rs.vllm.doors:platform"
 SECONDS = 60.0
 """How long a plugin may take in a process of its own: most of them import torch."""
 
-_NOT_ASKED = "it is installed, and nobody asked it"
+_NOT_ASKED = "not asked", "it is installed, and nobody asked it"
 
 
 class Asked(_Record):
@@ -119,6 +120,16 @@ class PlatformLoader(PluginLoader):
 def key_of(probe: Probe) -> Key:
     """What a plugin's probe counts by."""
     return _core.normalize(probe.source.partition(" ")[0]), probe.platform
+
+
+def may_be_asked(probe: Probe, only: Collection[Key] | None = None) -> bool:
+    """Whether a listed plugin is meant, and is not kept out.
+
+    Args:
+        probe: As `listed` has it.
+        only: As for `ask`.
+    """
+    return probe.evidence[0].result == _NOT_ASKED[0] and (only is None or key_of(probe) in only)
 
 
 def listed(environment: Mapping[str, str] | None = None, path: Sequence[str] | None = None) -> Asked:
@@ -227,7 +238,7 @@ def _probe(plugin: Plugin, end: Loaded | Failure | None) -> Probe:
     if isinstance(end, Failure):
         reason = f"it failed at {end.phase}: {end.cause}"
         probe = _made(plugin, UNKNOWN, end.cause, INFO, reason)
-        probe.hint = end.hint or f"Mend or uninstall {owner(plugin)}; `vplug why {plugin.name} --load` shows all of it."
+        probe.hint = end.hint or hints.advise("plugin-failed", owner=owner(plugin), name=plugin.name)
         probe.ms = 1000 * end.seconds
         return probe
     if end.value is None:
@@ -241,9 +252,11 @@ def _probe(plugin: Plugin, end: Loaded | Failure | None) -> Probe:
 
 def _skipped(plugin: Plugin) -> Probe:
     kept_out = plugin.state == FILTERED
-    reason = f"it is kept out: {plugin.rule}" if kept_out else _NOT_ASKED
-    probe = _made(plugin, SKIPPED, "kept out" if kept_out else "not asked", INFO, reason)
+    result, reason = ("kept out", f"it is kept out: {plugin.rule}") if kept_out else _NOT_ASKED
+    probe = _made(plugin, SKIPPED, result, INFO, reason)
     probe.evidence[0].kind = "dist"
+    if kept_out:
+        probe.hint = hints.advise("plugin-kept-out", name=plugin.name, owner=owner(plugin), rule=plugin.rule)
     return probe
 
 
