@@ -12,6 +12,9 @@ from platform_cases import ALL
 from platform_lab import Case, Libraries, Machine
 
 
+pytestmark = pytest.mark.every_python  # once is enough: it goes by drivers and files, not by the interpreter
+
+
 @pytest.fixture(scope="module")
 def libraries(tmp_path_factory: pytest.TempPathFactory) -> Libraries:
     return Libraries(tmp_path_factory.mktemp("libraries"))

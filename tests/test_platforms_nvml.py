@@ -18,6 +18,8 @@ from vplug_rs.platforms.active import Answer
 from vplug_rs.platforms.model import Device
 from vplug_rs.testing import libraries
 
+pytestmark = pytest.mark.every_python  # once is enough: it goes by drivers and files, not by the interpreter
+
 SECONDS = 20.0
 BOTH = ["pynvml", "native"]
 DEVICE_CALLS = [

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from sites import Tree
 
+pytestmark = pytest.mark.every_python  # once is enough: it goes by drivers and files, not by the interpreter
+
 SERVE = Path(__file__).resolve().parent / "oracle" / "platform_serve.py"
 DIED, HANGS = "died", "hangs"
 NOTHING = ["ok", None]
