@@ -11,7 +11,6 @@ import pytest
 from platform_cases import ALL
 from platform_lab import Case, Libraries, Machine
 
-
 pytestmark = pytest.mark.every_python  # once is enough: it goes by drivers and files, not by the interpreter
 
 
