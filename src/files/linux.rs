@@ -1,9 +1,9 @@
 //! Raw system calls: `openat`, `getdents64`, `fstatat`, `read`, no path built twice, no buffered reader.
 
-use std::ffi::{CStr, OsStr};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use rustix::fs::{self, Access, AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat};
 use rustix::io::Errno;
@@ -16,6 +16,14 @@ const LISTING_BUFFER: usize = 32 * 1024;
 const SMALL_FILE: usize = 4096;
 /// Longest path that is built on the stack.
 const STACK_PATH: usize = 512;
+/// What `fstatfs` calls sysfs.
+const SYSFS: fs::FsWord = 0x6265_6572;
+
+/// How a file is opened. NONBLOCK: opening a pipe that nobody writes to must not wait.
+const READING: OFlags = OFlags::RDONLY
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY);
 
 /// An open folder, relative to which names are listed, looked at and read.
 #[derive(Debug)]
@@ -29,8 +37,20 @@ impl Folder {
     /// # Errors
     /// The [`Fault`]; a file in place of a folder is [`Fault::NotFolder`].
     pub fn open(path: &OsStr) -> Result<Self, Fault> {
+        Self::open_as(path, OFlags::RDONLY)
+    }
+
+    /// [`Folder::open`] of one whose names are known: it can be looked into and cannot be listed.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_unlisted(path: &OsStr) -> Result<Self, Fault> {
+        Self::open_as(path, OFlags::PATH)
+    }
+
+    fn open_as(path: &OsStr, access: OFlags) -> Result<Self, Fault> {
         let path = if path.is_empty() { OsStr::new(".") } else { path };
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let flags = access | OFlags::DIRECTORY | OFlags::CLOEXEC;
         match with_path(path, |path| fs::openat(CWD, path, flags, Mode::empty())) {
             Ok(handle) => Ok(Self { handle: Some(handle) }),
             Err(Errno::NOTDIR) => Err(Fault::NotFolder),
@@ -107,6 +127,33 @@ impl Folder {
             .map_err(fault)
     }
 
+    /// What a link below this folder says; None where something else stands.
+    ///
+    /// # Errors
+    /// The [`Fault`].
+    pub fn link_of(&self, name: &OsStr) -> Result<Option<OsString>, Fault> {
+        let mut room = [MaybeUninit::uninit(); STACK_PATH];
+        let found = with_path(name, |path| {
+            let (target, rest) = fs::readlinkat_raw(self.fd(), path, &mut room)?;
+            if rest.is_empty() {
+                return fs::readlinkat(self.fd(), path, Vec::new()).map(CString::into_bytes);
+            }
+            Ok(target.to_vec())
+        });
+        match found {
+            Ok(target) => Ok(Some(OsString::from_vec(target))),
+            Err(Errno::INVAL) => Ok(None),
+            Err(error) => Err(fault(error)),
+        }
+    }
+
+    /// Whether this is a folder of sysfs, where nothing but folders, regular files and links can stand, and one read
+    /// gives all of a file.
+    #[must_use]
+    pub fn is_sysfs(&self) -> bool {
+        fs::fstatfs(self.fd()).is_ok_and(|found| found.f_type == SYSFS)
+    }
+
     /// Whether there is such a file, links followed, as [`Folder::stamp_of`] tells it: cheaper, since nothing is told of it.
     ///
     /// # Errors
@@ -157,10 +204,29 @@ impl Folder {
         read_open(&self.open_file(name).map_err(fault)?, stamp, extent)
     }
 
+    /// The first bytes of a file that is known to be a regular one: no more than the buffer holds, and no further read
+    /// once there are `enough`. A link in its place is not followed.
+    ///
+    /// # Errors
+    /// The [`Fault`].
+    pub fn read_into<'b>(&self, name: &OsStr, buffer: &'b mut [u8], enough: u64) -> Result<&'b [u8], Fault> {
+        let flags = READING | OFlags::NOFOLLOW;
+        let open = |path: &CStr| fs::openat(self.fd(), path, flags, Mode::empty());
+        let handle = with_path(name, open).map_err(fault)?;
+        let mut filled = 0;
+        while filled < buffer.len() && (filled as u64) < enough {
+            match rustix::io::read(&handle, &mut buffer[filled..]) {
+                Ok(0) => break,
+                Ok(more) => filled += more,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(fault(error)),
+            }
+        }
+        Ok(&buffer[..filled])
+    }
+
     fn open_file(&self, path: &CStr) -> rustix::io::Result<OwnedFd> {
-        // NONBLOCK: opening a pipe that nobody writes to must not wait
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        fs::openat(self.fd(), path, flags, Mode::empty())
+        fs::openat(self.fd(), path, READING, Mode::empty())
     }
 }
 
@@ -215,7 +281,7 @@ fn with_path<T>(path: &OsStr, call: impl FnOnce(&CStr) -> rustix::io::Result<T>)
         let path = CStr::from_bytes_with_nul(&stack[..=bytes.len()]).map_err(|_| Errno::NOENT)?;
         return call(path);
     }
-    let path = std::ffi::CString::new(bytes).map_err(|_| Errno::NOENT)?;
+    let path = CString::new(bytes).map_err(|_| Errno::NOENT)?;
     call(&path)
 }
 

@@ -51,7 +51,8 @@ impl Stamp {
     }
 
     /// Why what bears this stamp is never read, if so.
-    fn unreadable(&self) -> Option<Fault> {
+    #[must_use]
+    pub fn unreadable(&self) -> Option<Fault> {
         match self.kind {
             Kind::File => None,
             Kind::Folder => Some(Fault::Folder),
@@ -212,6 +213,11 @@ mod tests {
             );
             assert_eq!(raw.look_for(name), raw.stamp_of(name).map(drop), "{}", name.display());
             assert_eq!(raw.look_for(name), std.look_for(name), "{}", name.display());
+            assert_eq!(raw.link_of(name), std.link_of(name), "{}", name.display());
+            let (mut one, mut two) = ([0; 4], [0; 4]);
+            let (a, b) = (raw.read_into(name, &mut one, 9), std.read_into(name, &mut two, 9));
+            assert_eq!(a.as_ref().ok(), b.as_ref().ok(), "{}", name.display());
+            assert_eq!(a.is_ok(), name == "file", "{}", name.display());
             for extent in [Extent::Whole(100), Extent::Whole(5), Extent::Head(4)] {
                 let a = raw.read(name, extent).map(|content| (content.stamp, content.bytes));
                 let b = std.read(name, extent).map(|content| (content.stamp, content.bytes));
@@ -219,6 +225,49 @@ mod tests {
             }
         }
         assert_eq!(raw.stamp(), std.stamp());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn reading_ends_where_the_buffer_or_the_file_does_or_when_there_is_enough() {
+        let root = sample();
+        let folder = Folder::open_unlisted(root.path().as_os_str()).unwrap();
+        let mut buffer = [0; 16];
+        let name = OsStr::new("file");
+        for enough in [1, 10, u64::MAX] {
+            assert_eq!(folder.read_into(name, &mut buffer, enough), Ok(&b"0123456789"[..]));
+        }
+        assert_eq!(folder.read_into(name, &mut buffer[..3], u64::MAX), Ok(&b"012"[..]));
+        assert_eq!(
+            folder.read_into(OsStr::new("folder"), &mut buffer, 1),
+            Err(Fault::Folder)
+        );
+        assert!(folder.list(|_, _| ()).is_err(), "its children cannot be listed");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn sysfs_is_told_from_other_file_systems() {
+        let root = sample();
+        assert!(!Folder::open(root.path().as_os_str()).unwrap().is_sysfs());
+        assert!(!Folder::open(OsStr::new("/proc")).unwrap().is_sysfs());
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+        if mounts.lines().any(|line| line.contains(" /sys sysfs ")) {
+            assert!(Folder::open(OsStr::new("/sys/bus")).unwrap().is_sysfs());
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_of_any_length_is_told_whole() {
+        let root = sample();
+        for length in [1, 511, 512, 513, 4000] {
+            let target = "x".repeat(length);
+            let name = length.to_string();
+            std::os::unix::fs::symlink(&target, root.path().join(&name)).unwrap();
+            let folder = Folder::open(root.path().as_os_str()).unwrap();
+            assert_eq!(folder.link_of(OsStr::new(&name)), Ok(Some(OsString::from(target))));
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The same questions through `std::fs`, for systems without the raw calls.
 
-use std::ffi::{CStr, OsStr};
+use std::ffi::{CStr, OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -26,6 +26,15 @@ impl Folder {
             Err(error) if error.kind() == ErrorKind::NotADirectory => Err(Fault::NotFolder),
             Err(error) => Err(fault(&error)),
         }
+    }
+
+    /// See the Linux form.
+    ///
+    /// # Errors
+    /// The [`Fault`].
+    #[cfg_attr(target_os = "linux", expect(dead_code, reason = "only the raw form is asked there"))]
+    pub fn open_unlisted(path: &OsStr) -> Result<Self, Fault> {
+        Self::open(path)
     }
 
     /// See the Linux form.
@@ -95,6 +104,22 @@ impl Folder {
     ///
     /// # Errors
     /// The [`Fault`].
+    pub fn link_of(&self, name: &OsStr) -> Result<Option<OsString>, Fault> {
+        super::link(&self.path.join(name)).map(|target| target.map(PathBuf::into_os_string))
+    }
+
+    /// See the Linux form.
+    #[must_use]
+    #[cfg_attr(target_os = "linux", expect(dead_code, reason = "only the raw form is asked there"))]
+    #[expect(clippy::unused_self, reason = "the Linux form has to look")]
+    pub fn is_sysfs(&self) -> bool {
+        false
+    }
+
+    /// See the Linux form.
+    ///
+    /// # Errors
+    /// The [`Fault`].
     pub fn look_for(&self, name: &OsStr) -> Result<(), Fault> {
         self.stamp_of(name).map(drop)
     }
@@ -117,6 +142,19 @@ impl Folder {
         // looked at before it is opened: opening a pipe would wait
         let stamp = stamp_from(&std::fs::metadata(&path).map_err(|error| fault(&error))?);
         read_file(&path, stamp, extent)
+    }
+
+    /// See the Linux form.
+    ///
+    /// # Errors
+    /// The [`Fault`].
+    pub fn read_into<'b>(&self, name: &OsStr, buffer: &'b mut [u8], _enough: u64) -> Result<&'b [u8], Fault> {
+        let path = self.path.join(name);
+        let stamp = self.stamp_of_itself(name)?;
+        let read = read_file(&path, stamp, Extent::Head(buffer.len()))?.bytes;
+        let filled = &mut buffer[..read.len()];
+        filled.copy_from_slice(&read);
+        Ok(filled)
     }
 
     /// See the Linux form.
