@@ -13,6 +13,7 @@ mod pci;
 mod rocm;
 mod root;
 mod scene;
+mod shelf;
 mod tpu;
 mod xpu;
 

@@ -3,8 +3,11 @@
 //! `uevent` has class, ids and driver in one read. Where it does not say them, `vendor`, `device`, `class` and the
 //! `driver` link do.
 
+use std::ops::Range;
+
 use super::root::Root;
 use super::scene::shown;
+use super::shelf::Shelf;
 use crate::files::Fault;
 
 const FOLDER: &str = "/sys/bus/pci/devices";
@@ -91,7 +94,7 @@ impl Pass {
 /// All functions in the order of their addresses.
 pub(super) fn scan(root: &Root) -> Pass {
     let mut pass = Pass::default();
-    let listed = root.shelf(FOLDER).and_then(|shelf| Ok((shelf.names()?, shelf)));
+    let listed = Shelf::open(root, FOLDER).and_then(|shelf| Ok((shelf.names()?, shelf)));
     let (names, shelf) = match listed {
         Ok(listed) => listed,
         Err(fault) => {
@@ -104,10 +107,10 @@ pub(super) fn scan(root: &Root) -> Pass {
         .collect();
     addresses.sort_unstable_by_key(|(numbers, ..)| *numbers);
     pass.left_out = addresses.len().saturating_sub(MOST_FUNCTIONS);
+    let mut buffer = [0; MOST_UEVENT];
     for (_, address, kind) in addresses.into_iter().take(MOST_FUNCTIONS) {
-        let uevent = shelf.head(&address, kind, "uevent", MOST_UEVENT);
-        let found = (uevent.ok().and_then(|bytes| from_uevent(&bytes)))
-            .or_else(|| from_files(root, &format!("{FOLDER}/{address}")));
+        let uevent = shelf.head(&address, kind, "uevent", &mut buffer);
+        let found = (uevent.ok().and_then(from_uevent)).or_else(|| from_files(root, &format!("{FOLDER}/{address}")));
         match found {
             Some(Identity {
                 vendor,
@@ -153,21 +156,22 @@ fn from_files(root: &Root, folder: &str) -> Option<Identity> {
 fn from_uevent(bytes: &[u8]) -> Option<Identity> {
     let (mut ids, mut class) = (None, None);
     let mut found = Identity::default();
-    for line in bytes.split(|byte| *byte == b'\n') {
-        let Some(at) = line.iter().position(|byte| *byte == b'=') else {
-            continue;
-        };
-        let (key, value) = (&line[..at], line[at + 1..].trim_ascii());
-        match key {
-            b"DRIVER" => found.driver = Some(shown(value, 64)),
-            b"PCI_CLASS" => class = hex(value).filter(|class| *class <= 0xff_ffff),
-            b"PCI_ID" => ids = pair(value),
-            b"PCI_SLOT_NAME" => {
-                if let Some(name) = std::str::from_utf8(value).ok().filter(|name| parse(name).is_some()) {
-                    name.clone_into(&mut found.slot);
-                }
-            }
-            _ => {}
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+        let line = &rest[..end];
+        rest = rest.get(end + 1..).unwrap_or_default();
+        if let Some(value) = line.strip_prefix(b"DRIVER=") {
+            found.driver = Some(shown(value.trim_ascii(), 64));
+        } else if let Some(value) = line.strip_prefix(b"PCI_CLASS=") {
+            class = hex(value.trim_ascii()).filter(|class| *class <= 0xff_ffff);
+        } else if let Some(value) = line.strip_prefix(b"PCI_ID=") {
+            ids = pair(value.trim_ascii());
+        } else if let Some(value) = line.strip_prefix(b"PCI_SLOT_NAME=")
+            && let Ok(name) = str::from_utf8(value.trim_ascii())
+            && parse(name).is_some()
+        {
+            name.clone_into(&mut found.slot);
         }
     }
     (found.vendor, found.device) = ids?;
@@ -184,24 +188,26 @@ fn pair(value: &[u8]) -> Option<(u16, u16)> {
 
 /// A number of one to eight hexadecimal digits, with or without `0x`.
 pub(super) fn hex(bytes: &[u8]) -> Option<u32> {
-    let digits = bytes.strip_prefix(b"0x").unwrap_or(bytes);
-    let plain = !digits.is_empty() && digits.len() <= 8 && digits.iter().all(u8::is_ascii_hexdigit);
-    std::str::from_utf8(digits)
-        .ok()
-        .filter(|_| plain)
-        .and_then(|digits| u32::from_str_radix(digits, 16).ok())
+    digits(bytes.strip_prefix(b"0x").unwrap_or(bytes))
+}
+
+fn digits(bytes: &[u8]) -> Option<u32> {
+    if !(1..=8).contains(&bytes.len()) {
+        return None;
+    }
+    let add = |number: u32, byte: &u8| Some(number << 4 | char::from(*byte).to_digit(16)?);
+    bytes.iter().try_fold(0, add)
 }
 
 /// The numbers of an address: domain, bus, device, function.
 fn parse(name: &str) -> Option<(u32, u32, u32, u32)> {
-    let (rest, function) = name.split_once('.')?;
-    let mut parts = rest.split(':');
-    let mut next = |digits: std::ops::RangeInclusive<usize>| {
-        let part = parts.next().filter(|part| digits.contains(&part.len()))?;
-        hex(part.as_bytes()).filter(|_| !part.starts_with("0x"))
+    let (domain, rest) = name.as_bytes().split_last_chunk::<8>()?;
+    let [b':', _, _, b':', _, _, b'.', _] = rest else {
+        return None;
     };
-    let found = (next(4..=8)?, next(2..=2)?, next(2..=2)?, hex(function.as_bytes())?);
-    (parts.next().is_none() && function.len() == 1).then_some(found)
+    let number = |at: Range<usize>| digits(&rest[at]);
+    let domain = digits(domain).filter(|_| domain.len() >= 4)?;
+    Some((domain, number(1..3)?, number(4..6)?, number(7..8)?))
 }
 
 /// An address from its numbers, as the kernel writes it.

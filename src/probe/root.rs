@@ -1,12 +1,12 @@
 //! Looking below a root: every path is the host's own, and no link leads out of the root.
 //!
 //! Under `/` the kernel follows links. Under any other root they are followed here, name by name, an absolute one and
-//! every `..` from that root. (`openat2` would do so too, but not on every kernel and not in every container, and a
-//! folder whose links are known costs nothing the second time.)
+//! every `..` from that root. (`openat2` would do so too, but not on every kernel and not in every container. Nor is it
+//! quicker: it only opens, and nothing is opened here before it was looked at.)
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
 use crate::files::{self, Extent, Fault, Folder, Kind, Thing};
@@ -30,13 +30,6 @@ pub(super) struct Root {
     folders: RefCell<HashMap<String, Result<PathBuf, Fault>>>,
     /// Folders inside the root that are no links, nor is any that they stand in.
     plain: RefCell<HashSet<OsString>>,
-}
-
-/// An open folder whose children are folders of small files.
-pub(super) struct Shelf<'a> {
-    root: &'a Root,
-    path: &'a str,
-    folder: Folder,
 }
 
 impl Root {
@@ -89,22 +82,19 @@ impl Root {
 
     /// The children of a folder, in no order; names that are no UTF-8 are none that is looked for.
     pub(super) fn names(&self, path: &str) -> Result<Vec<String>, Fault> {
-        let listed = self.shelf(path)?.names()?;
+        let listed = children(&self.open(path)?.1)?;
         Ok(listed.into_iter().map(|(name, _)| name).collect())
     }
 
-    /// Opens a folder of many folders.
-    pub(super) fn shelf<'a>(&'a self, path: &'a str) -> Result<Shelf<'a>, Fault> {
-        let folder = if self.machine {
-            Folder::open(OsStr::new(path))?
+    /// Opens a folder; its path, links followed, comes with it.
+    pub(super) fn open(&self, path: &str) -> Result<(PathBuf, Folder), Fault> {
+        let real = if self.machine {
+            PathBuf::from(path)
         } else {
-            Folder::open(self.find(path)?.0.as_os_str())?
+            self.find(path)?.0
         };
-        Ok(Shelf {
-            root: self,
-            path,
-            folder,
-        })
+        let folder = Folder::open(real.as_os_str())?;
+        Ok((real, folder))
     }
 
     /// The numbers of the children that are called `prefix` and a number, in order.
@@ -172,7 +162,7 @@ impl Root {
     }
 
     /// Follows `rest` from a folder of the root, the path to which has no links; so has the path that comes of it.
-    fn walk(&self, start: &Path, rest: &Path) -> Result<PathBuf, Fault> {
+    pub(super) fn walk(&self, start: &Path, rest: &Path) -> Result<PathBuf, Fault> {
         let mut here = start.to_owned();
         let mut ahead: Vec<OsString> = Vec::new();
         push(&mut ahead, rest);
@@ -212,36 +202,16 @@ impl Root {
     }
 }
 
-impl Shelf<'_> {
-    /// The children and what they are, in no order; see [`Root::names`].
-    pub(super) fn names(&self) -> Result<Vec<(String, Kind)>, Fault> {
-        let mut names = Vec::new();
-        let mut seen = 0;
-        self.folder.list_while(|name, kind| {
-            names.extend(name.to_str().map(|name| (name.to_owned(), kind)));
-            seen += 1;
-            seen < MOST_NAMES
-        })?;
-        Ok(names)
-    }
-
-    /// [`Root::head`] of a file in one of the children.
-    pub(super) fn head(&self, child: &str, kind: Kind, name: &str, limit: usize) -> Result<Vec<u8>, Fault> {
-        let inside = format!("{child}/{name}");
-        if self.root.machine {
-            let content = self.folder.read(OsStr::new(&inside), Extent::Head(limit));
-            return content.map(|content| content.bytes);
-        }
-        if kind == Kind::Folder {
-            let stamp = self.folder.stamp_of_itself(OsStr::new(&inside))?;
-            if stamp.kind != Kind::Link {
-                let inside = CString::new(inside).map_err(|_| Fault::Absent)?;
-                let content = self.folder.read_stamped(&inside, stamp, Extent::Head(limit));
-                return content.map(|content| content.bytes);
-            }
-        }
-        self.root.head(&format!("{}/{inside}", self.path), limit)
-    }
+/// The children of a folder and what they are, in no order; see [`Root::names`].
+pub(super) fn children(folder: &Folder) -> Result<Vec<(String, Kind)>, Fault> {
+    let mut names = Vec::new();
+    let mut seen = 0;
+    folder.list_while(|name, kind| {
+        names.extend(name.to_str().map(|name| (name.to_owned(), kind)));
+        seen += 1;
+        seen < MOST_NAMES
+    })?;
+    Ok(names)
 }
 
 /// A path's folder and its last name.

@@ -223,6 +223,9 @@ impl<'a> Scene<'a> {
 
 /// Bytes as text that can be shown: cut, and without control characters.
 pub(super) fn shown(bytes: &[u8], most: usize) -> String {
+    if bytes.len() <= most && bytes.iter().all(|byte| matches!(byte, b' '..=b'~')) {
+        return bytes.iter().copied().map(char::from).collect();
+    }
     let text = String::from_utf8_lossy(bytes);
     let printable = text.chars().map(|one| if one.is_control() { '\u{fffd}' } else { one });
     printable.take(most).collect()

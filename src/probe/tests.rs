@@ -43,7 +43,7 @@ impl Site {
         symlink(target, self.place(inside)).unwrap();
     }
 
-    fn pipe(&self, inside: &str) {
+    pub(super) fn pipe(&self, inside: &str) {
         rustix::fs::mkfifoat(rustix::fs::CWD, self.place(inside), rustix::fs::Mode::RUSR).unwrap();
     }
 
