@@ -108,7 +108,7 @@ def test_one_deadline_for_all_and_the_quick_keep_their_answers() -> None:
 
 
 def test_a_program_that_ignores_signals_is_killed_all_the_same() -> None:
-    found = end("signal.signal(signal.SIGTERM, signal.SIG_IGN); say(pid=os.getpid()); time.sleep(60)", seconds=0.5)
+    found = end("signal.signal(signal.SIGTERM, signal.SIG_IGN); say(pid=os.getpid()); time.sleep(60)", seconds=1.5)
     assert found.how == "timeout"
     wait_until_gone(found.events[0]["pid"])
 
@@ -374,6 +374,48 @@ def test_an_interrupt_between_start_and_return_loses_nobody(monkeypatch: pytest.
     with pytest.raises(KeyboardInterrupt):
         isolated.run([job("time.sleep(60)")], 30)
     assert not is_alive(started[0])
+
+
+def test_an_interrupt_while_it_is_started_loses_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[int] = []
+    genuine = subprocess._fork_exec  # type: ignore[attr-defined]
+
+    def fork_exec(*words: object) -> int:
+        # by extend, so that the number is kept before any interrupt is looked at
+        started.extend(map(genuine, *([word] for word in words)))
+        signal.raise_signal(signal.SIGINT)
+        return started[-1]
+
+    monkeypatch.setattr(subprocess, "_fork_exec", fork_exec)
+    with pytest.raises(KeyboardInterrupt):
+        isolated.run([job("time.sleep(60)")] * 3, 30)
+    assert started
+    assert not [pid for pid in started if os.path.exists(f"/proc/{pid}")], "not even a zombie"
+
+
+def test_an_interrupt_as_it_is_taken_leave_of_leaves_no_zombie(monkeypatch: pytest.MonkeyPatch) -> None:
+    children: list[int] = []
+
+    def interrupted(child: isolated._Child) -> None:
+        children.append(child.process.pid)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(isolated._Child, "_take_leave", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            isolated.run([job("say(ok=1)")], 30)
+    assert isolated.reap() == []
+    assert not os.path.exists(f"/proc/{children[0]}")
+
+
+def test_where_no_thread_can_be_started_it_works_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", none)
+        found = end("say(ok=1)")
+    assert found.events == [{"ok": 1}]
 
 
 STUCK = "say(pid=os.getpid()); open(sys.argv[1], 'w')"

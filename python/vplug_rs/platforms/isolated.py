@@ -6,10 +6,12 @@ accelerators. Import it where there is something to run: it loads `subprocess`.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import signal
 import subprocess
+import threading
 import time
 
 from vplug_rs.platforms.model import _Record
@@ -95,11 +97,12 @@ def run(jobs: Sequence[Job], seconds: float) -> list[End]:
     reap()
     deadline = time.monotonic() + seconds
     children = [_Child(job) for job in jobs]
+    starting = threading.Lock()
     try:
-        for child in children:
-            child.start()
+        _start(children, starting)
         _attend(children, deadline)
     except BaseException:
+        _stop_starting(starting)
         for child in children:
             child.kill("interrupted")
         _attend(children, deadline)
@@ -120,6 +123,45 @@ def reap() -> list[int]:
         if gone:
             _left_behind.pop(pid, None)
     return list(_left_behind)
+
+
+def _start(children: Sequence[_Child], starting: threading.Lock) -> None:
+    """Start all, in a thread of their own.
+
+    Between the start of a process and the moment at which its number is known to us, an interrupt would lose it, and
+    only the main thread is interrupted. Who takes the lock first decides whether they are started (`_stop_starting`).
+    """
+    refused: list[BaseException] = []
+
+    def start() -> None:
+        if starting.acquire(blocking=False):
+            try:
+                for child in children:
+                    child.start()
+            except BaseException as error:  # noqa: BLE001  # it belongs to the caller
+                refused.append(error)
+            finally:
+                starting.release()
+
+    thread = threading.Thread(target=start, name="vplug_rs starts processes", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # no more threads: then without that protection
+        start()
+    else:
+        thread.join()
+    if refused:
+        raise refused[0]
+
+
+def _stop_starting(starting: threading.Lock) -> None:
+    """Wait until those that are being started are, and let none be started from now on."""
+    held = False
+    while not held:
+        try:
+            held = starting.acquire()
+        except KeyboardInterrupt:  # the first one is on its way already
+            continue
 
 
 def _attend(children: Sequence[_Child], deadline: float) -> None:
@@ -169,6 +211,7 @@ class _Child:
         self.code: int | None = None
         self.by_signal = False
         self.abandoned = False
+        self.gone = False
 
     def start(self) -> None:
         words = self.job.words
@@ -176,7 +219,7 @@ class _Child:
             self.refusal = "there is no program to start (`sys.executable` is empty)"
             return
         self.began = self.ended = time.monotonic()
-        # known to us before it is started: an interrupt in between must not lose it
+        # known to us before it is started: an exception in between must not lose it
         self.process = process = _Process.__new__(_Process)
         try:
             process.__init__(  # type: ignore[misc]  # of this very class
@@ -260,6 +303,7 @@ class _Child:
             found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:  # no longer ours to ask
             self.died = self.ended = now
+            self.gone = True
             return
         if found is None:
             return
@@ -269,10 +313,9 @@ class _Child:
         self._take_leave()
 
     def _take_leave(self) -> None:
-        try:
+        with contextlib.suppress(ChildProcessError):  # another thread of this process was faster
             os.waitpid(self.process.pid, 0)
-        except ChildProcessError:
-            return  # another thread of this process was faster
+        self.gone = True
 
     def _signal(self) -> None:
         for send in (os.killpg, os.kill):
@@ -298,8 +341,10 @@ class _Child:
             if (stream := getattr(self.process, name, None)) is not None:
                 stream.close()
         self.streams = []
-        if self.pid is not None and self.died is None:
-            self.abandoned = True
+        if self.pid is not None and not self.gone:
+            if self.died is None:
+                self._signal()  # a second interrupt may have come before the first one's kill
+                self.abandoned = True
             _left_behind[self.pid] = None
 
     def end(self, seconds: float) -> End:
