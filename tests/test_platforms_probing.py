@@ -118,6 +118,18 @@ def test_a_root_that_is_none_is_told_and_not_raised(root: str, tmp_path: Path) -
     (tmp_path / "closed").chmod(0o700)
 
 
+def test_a_root_that_can_be_no_path_is_told_and_not_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for root in ("", "a\0b", "/\ud800", "/" + "x" * 5000, "/x" * 3000):
+        probe = by_name(probing.probe(root, environment={}, path=[]))["cuda"]
+        assert (probe.status, probe.reason[:24]) == (ABSENT, "nothing of it was seen: "), root
+    assert by_name(probing.probe(tmp_path, environment={}, path=[]))["cuda"].reason == "nothing of it was seen"
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert by_name(probing.probe("dev", environment={}, path=[""]))["cuda"].status == ABSENT
+
+
 def test_odd_variables_do_no_harm(tmp_path: Path) -> None:
     odd = {
         "LD_LIBRARY_PATH": "/\udcff\udcfe:/x", "CUDA_VISIBLE_DEVICES": "\ud800", "ÄÖÜ": "1", "\udcff": "2", "": "",
@@ -252,6 +264,20 @@ def test_amdsmi_is_asked_by_name_only(tmp_path: Path, variables: dict[str, str])
     assert (tmp_path / "log").read_text() == "amdsmi\n"
 
 
+@pytest.mark.parametrize("name", ["amdsmi/__init__.py", "amdsmi.py"])
+def test_amdsmi_is_asked_and_no_file_beside_it(name: str, tmp_path: Path) -> None:
+    build(tmp_path / "site", {"__init__.py": "import os; os.abort()", "amdsmi": {}})
+    text = fake_module(tmp_path / "other", "amdsmi")
+    (tmp_path / "site" / name).write_text(Path(text, "__init__.py").read_text("utf-8"), "utf-8")
+    (tmp_path / "root").mkdir()
+    found = by_name(
+        probing.probe(
+            str(tmp_path / "root"), environment={}, path=[str(tmp_path / "site")], active=True, ask={"amdsmi"}
+        )
+    )["rocm"]
+    assert (found.status, found.backend) == (PRESENT, "amdsmi"), found
+
+
 def test_an_amdsmi_that_prints_and_raises_does_no_harm(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     fake_module(tmp_path / "site", "amdsmi-noisy")
     (tmp_path / "root").mkdir()
@@ -265,6 +291,20 @@ def test_an_amdsmi_that_prints_and_raises_does_no_harm(tmp_path: Path, capfd: py
 
 
 # ------------------------------------------------------------------ no trace
+
+
+def test_a_forked_child_can_ask_and_so_can_its_parent_afterwards(
+    gpu_root: Path, site: Path, variables: dict[str, str]
+) -> None:
+    assert ask(gpu_root, site, variables).status == PRESENT
+    pid = os.fork()
+    if not pid:
+        try:
+            os._exit(7 if ask(gpu_root, site, variables).status == PRESENT else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+    assert ask(gpu_root, site, variables).status == PRESENT
 
 
 def test_a_probe_leaves_no_trace(gpu_root: Path, site: Path, variables: dict[str, str]) -> None:

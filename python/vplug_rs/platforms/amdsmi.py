@@ -47,22 +47,20 @@ ERRORS = {
 """The library's error codes that its first calls give."""
 
 
-def job(folder: str, environment: dict[str, str] | None = None) -> Job:
+def job(path: str, environment: dict[str, str] | None = None) -> Job:
     """What asks AMD's SMI.
 
     Args:
-        folder: The package's folder, the folder that it is in, or the module's file.
+        path: The package's folder, or the module's file.
         environment: All variables of the child, or None for those of this process.
     """
     import os
 
     from vplug_rs.platforms.isolated import Job
 
-    inside = ("__init__.py", os.path.join("amdsmi", "__init__.py"), "amdsmi.py")
-    files = [path for name in inside if os.path.isfile(path := os.path.join(folder, name))]
-    return Job(
-        "The process that asks AMD's SMI", active.job_words("amdsmi", files[0] if files else folder), environment
-    )
+    inside = os.path.join(path, "__init__.py")
+    words = active.job_words("amdsmi", inside if os.path.isfile(inside) else path)
+    return Job("The process that asks AMD's SMI", words, environment)
 
 
 def read(end: End) -> Answer:

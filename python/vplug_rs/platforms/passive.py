@@ -54,14 +54,14 @@ def look(root: str, environment: Mapping[str, str]) -> Seen:
     """
     began = time.perf_counter()
     # a name that is not ASCII names nothing that counts
-    pairs = [(name, _encodable(value)) for name, value in environment.items() if name.isascii()]
+    pairs = [(name, encodable(value)) for name, value in environment.items() if name.isascii()]
     seen = Seen(*_core.probe_passive(root, pairs))
     seen.ms = (time.perf_counter() - began) * 1000
     return seen
 
 
-def _encodable(text: str) -> str:
-    """A variable's text as the system could have given it: bytes that are no UTF-8 are kept, other surrogates not."""
+def encodable(text: str) -> str:
+    """A text as the system could have given it: bytes that are no UTF-8 are kept, other surrogates not."""
     if text.isascii():
         return text
     try:

@@ -13,6 +13,7 @@ from vplug_rs import env
 from vplug_rs.platforms import passive
 from vplug_rs.platforms.judges import codes, cpu, cuda, others, rocm, tpu, xpu
 from vplug_rs.platforms.judges.context import AMDSMI, LIBCUDA, NVML, ORDER, OTHER_NVML, Context
+from vplug_rs.platforms.passive import encodable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _ASKED = {"cuda": (NVML, LIBCUDA), "rocm": (AMDSMI,)}
 
 
 def probe(  # noqa: PLR0913  # keywords of a public function
-    root: str = "/",
+    root: str | os.PathLike[str] = "/",
     *,
     environment: Mapping[str, str] | None = None,
     path: Iterable[Any] | None = None,
@@ -51,10 +52,11 @@ def probe(  # noqa: PLR0913  # keywords of a public function
         both: Ask NVML in both ways and compare.
         ask: Which are asked besides NVML: "amdsmi", AMD's library.
     """
+    root = encodable(os.fspath(root))
     variables = dict(os.environ if environment is None else environment)
     seconds = env.seconds(env.PROBE_TIMEOUT, SECONDS, variables) if timeout is None else timeout
     if active is None:
-        active = os.path.abspath(root) == "/"
+        active = _is_here(root)
     seen = passive.look(root, variables)
     context = _context(root, seen, variables, path, seconds)
     spent: dict[str, float] = {}
@@ -65,10 +67,15 @@ def probe(  # noqa: PLR0913  # keywords of a public function
     return [_judged(platform, seen, context, spent) for platform in ORDER]
 
 
+def _is_here(root: str) -> bool:
+    """Whether a root is this machine itself; one that is relative is another, wherever this process stands."""
+    return os.path.normpath(root) in {"/", "//"}
+
+
 def _context(
     root: str, seen: Seen, variables: Mapping[str, str], path: Iterable[Any] | None, seconds: float
 ) -> Context:
-    here = os.path.abspath(root) == "/"
+    here = _is_here(root)
     return Context(
         variables,
         sys.path if path is None else path,
@@ -141,7 +148,7 @@ class _Asking:
 
     def _amdsmi_folder(self) -> str | None:
         found = self.context.find("amdsmi") if "amdsmi" in self.ask else None
-        return None if found is None else os.path.dirname(found.path)
+        return None if found is None else found.path
 
     def _take(self, jobs: Mapping[str, tuple[Job, Callable[[Any], Any]]]) -> None:
         from vplug_rs.platforms import isolated
