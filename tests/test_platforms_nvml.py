@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from vplug_rs.platforms import amdsmi, isolated, nvml
-from vplug_rs.platforms.active import Answer
+from vplug_rs.platforms.active import MOST_NOTES, Answer
 from vplug_rs.platforms.model import Device
 from vplug_rs.testing import libraries
+from vplug_rs.testing.modules import fake_module
 
 pytestmark = pytest.mark.every_python  # once is enough: it goes by drivers and files, not by the interpreter
 
@@ -245,6 +246,13 @@ def test_a_library_without_any_init_gives_its_code(folder: Path) -> None:
         assert (answer.outcome, answer.code, answer.call) == ("error", 13, "nvmlInit")
 
 
+LATE = """{all}
+class NVMLError(Exception): pass
+def nvmlInitWithFlags(flags): pass
+def nvmlDeviceGetCount(): return _nvmlGetFunctionPointer("nvmlDeviceGetCount_v2")()
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -255,8 +263,9 @@ def test_a_library_without_any_init_gives_its_code(folder: Path) -> None:
         ("def nvmlInit(): pass", "is not nvidia-ml-py's"),
         ("{all}\nNVMLError = None", "is not nvidia-ml-py's"),
         ("{all}\nclass NVMLError(Exception): pass", "nvmlInitWithFlags raised TypeError"),
+        (LATE, "nvmlDeviceGetCount_v2 raised NameError"),
     ],
-    ids=["missing", "import", "exit", "syntax", "other", "no error", "raises"],
+    ids=["missing", "import", "exit", "syntax", "other", "no error", "raises", "raises later"],
 )
 def test_our_own_binding_takes_over_where_pynvml_cannot(folder: Path, text: str | None, reason: str) -> None:
     names = "".join(f"def {name}(): pass\n" for name in dir_of_pynvml())
@@ -277,6 +286,18 @@ def dir_of_pynvml() -> list[str]:
     from vplug_rs.platforms.children import nvml as child
 
     return list(child.PUBLIC)
+
+
+def test_a_device_that_raises_fails_no_list(folder: Path) -> None:
+    fake_module(folder, "pynvml")
+    odd = "\ngenuine = nvmlDeviceGetHandleByIndex\nnvmlDeviceGetHandleByIndex = lambda index: genuine(10 // index)\n"
+    with open(folder / "pynvml.py", "a", encoding="utf-8") as stream:
+        stream.write(odd)
+    (answer,) = Machine(folder, COUNT=3).answers("pynvml", pynvml=str(folder / "pynvml.py"))
+    assert (answer.outcome, answer.count) == ("answered", 3)
+    assert [device.status for device in answer.devices] == ["unknown", "present", "present"]
+    assert "ZeroDivisionError" in str(answer.devices[0].note)
+    assert all(device.name for device in answer.devices[1:])
 
 
 def test_pynvml_is_taken_by_its_path_whatever_shadows_it(folder: Path) -> None:
@@ -425,6 +446,13 @@ def test_values_of_the_wrong_kind_are_left_out() -> None:
 def test_the_first_error_is_the_answer() -> None:
     answer = read({"call": "a"}, {"call": "a", "error": 9}, {"call": "b"}, {"error": 3}, {"count": 4})
     assert (answer.outcome, answer.code, answer.call, answer.count) == ("error", 9, "a", None)
+
+
+def test_what_is_said_a_thousand_times_is_kept_in_part() -> None:
+    notes = [{"note": "x"}] * 1000
+    answer = read({"count": 1}, *notes, *({"device": 0, **note} for note in notes), {"done": True})
+    assert len(answer.notes) == MOST_NOTES
+    assert str(answer.devices[0].note).count(";") == MOST_NOTES - 1
 
 
 values: some.SearchStrategy[Any] = (

@@ -19,6 +19,9 @@ ANSWERED, ERROR = "answered", "error"
 """The library told its number of devices, or gave an error code in its place. Else the outcome is `UNKNOWN`."""
 
 MOST_DEVICES = 1024
+MOST_NOTES = 32
+"""What is kept of what went wrong, of each device and beside them; a library that repeats itself says nothing more."""
+
 _LONGEST = 1000
 
 
@@ -127,6 +130,7 @@ class _Story:
             self.notes.append(f"{self.library} gave error {named(failed, self.errors)} at {self.call}")
         if (note := _text(event, "note")) is not None:
             self.notes.append(note)
+        del self.notes[MOST_NOTES:]
         self.unusable = _text(event, "unusable") or self.unusable
         self.driver = _text(event, "driver") or self.driver
         if (version := _number(event, "cuda")) is not None and version > 0:
@@ -150,6 +154,9 @@ class _Story:
                 fields["status"] = UNKNOWN
         if (note := _text(event, "note")) is not None:
             troubles.append(f"{self.call}: {note}")
+            if "HandleByIndex" in self.call:
+                fields["status"] = UNKNOWN
+        del troubles[MOST_NOTES:]
 
     def _devices(self) -> list[Device]:
         devices = []

@@ -148,24 +148,15 @@ def ask(backend: Any, stage: Stage, *, integrated: bool, may_give_up: bool) -> N
     code, text = backend.load()
     if code:
         return stage.say(call="dlopen", error=code, note=text)
-    name = ""
     try:
-        for name in backend.inits:
-            stage.say(call=name)
-            if (code := backend.init(name)) != FUNCTION_NOT_FOUND:
-                break
+        begun, count = begin(backend, stage, may_give_up=may_give_up)
+    except UnusableError:
+        raise
     except Exception as error:
-        raise UnusableError(f"{name} raised {stage.told(error)}") from error
-    if code == FUNCTION_NOT_FOUND and may_give_up:
-        raise UnusableError(f"{LIBRARY} has no {name}, so the driver is old")
-    if code:
-        return stage.say(call=name, error=code)
-    name = "nvmlDeviceGetCount_v2"
-    stage.say(call=name)
-    code, count = backend.count()
-    if code:
-        stage.say(call=name, error=code)
-    else:
+        raise UnusableError(f"{stage.call} raised {stage.told(error)}") from error
+    if not begun:
+        return None
+    if count is not None:
         stage.say(count=count)
         for index in range(min(count, MOST_DEVICES)):
             ask_device(backend, stage, index, integrated=integrated)
@@ -177,11 +168,36 @@ def ask(backend: Any, stage: Stage, *, integrated: bool, may_give_up: bool) -> N
     return None
 
 
+def begin(backend: Any, stage: Stage, *, may_give_up: bool) -> tuple[bool, int | None]:
+    """Begin and count, and say what fails: whether it was begun, and how many devices there are."""
+    code, name = FUNCTION_NOT_FOUND, ""
+    for name in backend.inits:
+        stage.say(call=name)
+        if (code := backend.init(name)) != FUNCTION_NOT_FOUND:
+            break
+    if code == FUNCTION_NOT_FOUND and may_give_up:
+        raise UnusableError(f"{LIBRARY} has no {name}, so the driver is old")
+    if code:
+        stage.say(call=name, error=code)
+        return False, None
+    name = "nvmlDeviceGetCount_v2"
+    stage.say(call=name)
+    code, count = backend.count()
+    if code:
+        stage.say(call=name, error=code)
+        return True, None
+    return True, count
+
+
 def ask_device(backend: Any, stage: Stage, index: int, *, integrated: bool) -> None:
     """All of one device. What fails is said and fails nothing else."""
     name = "nvmlDeviceGetHandleByIndex_v2"
     stage.say(call=name, device=index)
-    if code := backend.handle(index):
+    try:
+        code = backend.handle(index)
+    except Exception as error:  # noqa: BLE001  # a failing device never fails the list
+        return stage.say(call=name, device=index, note=stage.told(error))
+    if code:
         return stage.say(call=name, device=index, failed=code)
     for field, name, method in FIELDS:
         code, value = ask_field(stage, field, name, getattr(backend, method), index)

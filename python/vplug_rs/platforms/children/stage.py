@@ -21,9 +21,14 @@ LIMIT = 600
 
 
 class Stage:
-    """The way out for events."""
+    """The way out for events.
+
+    Attributes:
+        call: The call that was announced last.
+    """
 
     def __init__(self) -> None:
+        self.call = ""
         self._out = os.dup(1)
         os.dup2(2, 1)  # what a library prints is for people
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash must leave no file
@@ -31,6 +36,7 @@ class Stage:
 
     def say(self, **event: str | int | bool) -> None:
         """Write one event, at once: the next call may be the last."""
+        self.call = str(event.get("call", self.call))
         fields = ", ".join(f"{_quoted(name)}: {_value(value)}" for name, value in event.items())
         line = f"{{{fields}}}\n".encode("ascii")
         while line:
