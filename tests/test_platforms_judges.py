@@ -183,6 +183,13 @@ def test_an_error_and_a_node_that_is_closed_are_a_matter_of_permission(code: int
     assert advised("no-permission", probe.hint)
 
 
+@pytest.mark.parametrize("code", [17, 999, None])
+def test_a_node_that_a_cgroup_refuses_needs_another_cure_than_one_that_its_mode_closes(code: int | None) -> None:
+    evidence = [*GPU, seen("cuda.access", AGAINST, "/dev/nvidia0", codes.FORBIDDEN)]
+    probe = judge_cuda(evidence) if code is None else judge_cuda(evidence, error(code))
+    assert probe.status == UNKNOWN and advised("cgroup", probe.hint)
+
+
 def test_a_mismatch_names_both_versions_without_nvml() -> None:
     facts = {"cuda.kernel": "570.124.06", "cuda.library": "570.195.03", "cuda.library_path": "/l/libnvidia-ml.so.1"}
     probe = judge_cuda(GPU, error(18), facts=facts)
@@ -590,7 +597,7 @@ def test_an_intel_gpu_inside_a_processor_needs_a_torch_for_it(
 
 
 def test_an_intel_gpu_that_is_closed_or_absent(tmp_path: Path) -> None:
-    card, closed = seen("xpu.drm"), seen("xpu.access", AGAINST, "/dev/dri/renderD128", "permission denied")
+    card, closed = seen("xpu.drm"), seen("xpu.render", AGAINST, "/dev/dri/renderD128", "permission denied")
     probe = xpu.judge([card, closed], [], Context())
     assert probe.status == PRESENT and "/dev/dri/renderD128" in probe.reason and advised("render-node", probe.hint)
     assert xpu.judge([seen("xpu.mask", INFO)], [], Context()).reason == "nothing of it was seen"

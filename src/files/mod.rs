@@ -89,6 +89,8 @@ pub enum Fault {
     Absent,
     /// Permission was refused.
     Denied,
+    /// The operation itself is refused, whatever the permissions; given by [`usable`] alone.
+    Forbidden,
     /// It is a folder.
     Folder,
     /// It is not a folder, nor is there one on the way to it; given by [`Folder::open`] alone.
@@ -117,6 +119,7 @@ impl Fault {
         match self {
             Self::Absent => "it does not exist".into(),
             Self::Denied => "permission denied".into(),
+            Self::Forbidden => "operation not permitted".into(),
             Self::Folder => "it is a folder".into(),
             Self::NotFolder => "it is not a folder".into(),
             Self::Special => "it is a pipe, a socket or a device".into(),

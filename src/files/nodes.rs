@@ -66,7 +66,16 @@ pub fn usable(path: &Path) -> Result<(), Fault> {
     use rustix::fs::{Access, AtFlags, CWD, accessat};
     match accessat(CWD, path, Access::READ_OK | Access::WRITE_OK, AtFlags::EACCESS) {
         Ok(()) | Err(rustix::io::Errno::ROFS) => Ok(()),
-        Err(error) => Err(Fault::from_error(&error.into())),
+        Err(error) => Err(refusal(error)),
+    }
+}
+
+/// A file's mode refuses with `EACCES`; `EPERM` comes from a device cgroup, which no group and no mode mends.
+#[cfg(target_os = "linux")]
+fn refusal(error: rustix::io::Errno) -> Fault {
+    match error {
+        rustix::io::Errno::PERM => Fault::Forbidden,
+        other => Fault::from_error(&other.into()),
     }
 }
 
@@ -155,6 +164,16 @@ mod tests {
         assert_eq!(look(Path::new("/dev/null"), true), Ok(Thing::Device(1, 3)));
         assert_eq!(usable(Path::new("/dev/null")), Ok(()));
         assert_eq!(usable(Path::new("/dev/no such node")), Err(Fault::Absent));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_cgroup_refuses_otherwise_than_a_mode() {
+        use rustix::io::Errno;
+        assert_eq!(refusal(Errno::PERM), Fault::Forbidden);
+        assert_eq!(refusal(Errno::ACCESS), Fault::Denied);
+        assert_eq!(refusal(Errno::NOENT), Fault::Absent);
+        assert_ne!(Fault::Forbidden.text(), Fault::Denied.text());
     }
 
     #[cfg(target_os = "linux")]

@@ -4,7 +4,6 @@ use super::ids::{self, AMD, Memory};
 use super::pci::{ACCELERATOR, DISPLAY, THREE_D, VGA, address};
 use super::scene::Scene;
 use super::{Device, Weight};
-use crate::files::Fault;
 
 const NODES: &str = "/sys/class/kfd/kfd/topology/nodes";
 /// Bytes of a properties file that are read; it has one or two thousand.
@@ -85,14 +84,7 @@ fn gpu(scene: &mut Scene<'_>, path: &str, number: u32, node: &Node) {
         ..Device::default()
     });
     let render = format!("/dev/dri/renderD{}", node.drm_render_minor);
-    match scene.root.thing(&render) {
-        Ok(_) => scene.access("render", &render),
-        Err(Fault::Absent) => {
-            let text = "this GPU's render node is not here, as in a container that was not given it";
-            scene.add("render", ("file", &render), Fault::Absent.text(), Weight::Against, text);
-        }
-        Err(fault) => scene.unreadable(&render, fault.text()),
-    }
+    scene.render(&render);
 }
 
 /// Bytes of the memory that is the GPU's own.

@@ -200,6 +200,18 @@ impl<'a> Scene<'a> {
         }
     }
 
+    /// Evidence against a GPU whose render node is not here, or not for this user.
+    pub(super) fn render(&mut self, path: &str) {
+        match self.root.thing(path) {
+            Ok(_) => self.access("render", path),
+            Err(Fault::Absent) => {
+                let text = "this GPU's render node is not here, as in a container that was not given it";
+                self.add("render", ("file", path), Fault::Absent.text(), Weight::Against, text);
+            }
+            Err(fault) => self.unreadable(path, fault.text()),
+        }
+    }
+
     /// A variable that is set, even to nothing.
     pub(super) fn variable(&self, name: &str) -> Option<&'a OsStr> {
         let found = self.environment.iter().rev().find(|(known, _)| known == name)?;

@@ -77,9 +77,7 @@ fn drm(scene: &mut Scene<'_>) -> bool {
             .unwrap_or_default()
         {
             let node = format!("/dev/dri/renderD{minor}");
-            if scene.root.thing(&node).is_ok() {
-                scene.access("access", &node);
-            }
+            scene.render(&node);
         }
     }
     any
@@ -155,6 +153,18 @@ mod tests {
         assert!(
             lines[0].ends_with(" strong") && lines[1].ends_with(" weak"),
             "{lines:?}"
+        );
+    }
+
+    #[test]
+    fn a_container_that_was_not_given_the_render_node_is_told() {
+        let site = Site::new();
+        site.pci("0000:03:00.0", "8086:56a0", "030000", "i915");
+        site.card(0, "0000:03:00.0", 128);
+        std::fs::remove_dir_all(site.path("dev/dri")).unwrap();
+        assert_eq!(
+            site.look().lines("xpu")[1],
+            "xpu.render /dev/dri/renderD128 it does not exist against"
         );
     }
 

@@ -46,7 +46,7 @@ HINTS: dict[str, tuple[str, str]] = {
         ),
     ),
     "cgroup": (
-        "NVML error 17 or 999: most often a container whose device cgroup has lost the GPUs",
+        "NVML error 17 or 999, or nodes that a device cgroup refuses: most often a container that has lost the GPUs",
         (
             "recreate the container: a `systemctl daemon-reload` on the host takes its nodes away, unless they were "
             "given with `--device` or through CDI"

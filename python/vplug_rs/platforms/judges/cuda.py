@@ -82,7 +82,7 @@ def _unasked(case: Case) -> Probe:
         return case.close(UNKNOWN, reason, hint=cuda_hints.of_mismatch(case))
     if _is_closed(case):
         reason = "this user may not open NVIDIA's nodes; NVML was not asked"
-        return case.close(UNKNOWN, reason, hint=hints.advise("no-permission", nodes="/dev/nvidia*"))
+        return case.close(UNKNOWN, reason, hint=cuda_hints.of_closed(case))
     hint: str | None
     if case.has(STRONG):
         reason = "seen, not confirmed: NVML was not asked"

@@ -33,8 +33,15 @@ def of_error(case: Case, code: int) -> str:
     if case.those("wsl"):
         return hints.advise("wsl")
     if code == codes.NO_PERMISSION or (code in {codes.OPERATING_SYSTEM, codes.UNKNOWN_ERROR} and case.those("access")):
-        return hints.advise("no-permission", nodes="/dev/nvidia*")
+        return of_closed(case)
     return hints.advise(codes.HINTS.get(code, "driver-error"))
+
+
+def of_closed(case: Case) -> str:
+    """What opens nodes that this process may not open: their mode is one thing, a container's device cgroup another."""
+    if any(one.result == codes.FORBIDDEN for one in case.those("access")):
+        return hints.advise("cgroup")
+    return hints.advise("no-permission", nodes="/dev/nvidia*")
 
 
 def of_silence(case: Case, who: str) -> str:

@@ -38,7 +38,7 @@ def judge(evidence: Sequence[Evidence], devices: Sequence[Device], context: Cont
     else:
         built = f"torch is built for {torch.kind}" if torch else "there is no torch for XPU"
         return case.close(ABSENT, f"only graphics inside a processor ({seen(weak)}), and {built}")
-    closed = case.those("access")
+    closed = case.those("render")
     hint = case.torch_hint()
     if closed:
         reason += f"; {seen(closed)} cannot be used: {closed[0].result}"
