@@ -79,6 +79,18 @@ NVML = [
     nvml("slow and in time", "present", 0, fake={"COUNT": "1", "SLEEP_MS": "300"}, seconds=8.0, devices=1),
 ]
 
+CHILDREN = [
+    nvml(f"the child {name}", "unknown", 3, child=program, seconds=1.5, texts=(said,))
+    for name, program, said in (
+        ("writes garbage", "echo hello", "no answer"),
+        ("writes half a line", "printf '{\"count\": 2'", "not complete"),
+        ("writes ten megabytes", "head -c 10000000 /dev/zero", "and was killed"),
+        ("says something on stderr alone", "echo odd >&2", "odd"),
+        ("closes its pipes and stays", "exec >&- 2>&-; sleep 60", "did not answer"),
+        ("is none, for sys.executable is empty", "", "sys.executable"),
+    )
+]
+
 VERSIONS = [
     Case(
         f"vllm {version}",
@@ -179,6 +191,7 @@ MASKS = [
     )
     for mask, status in {
         "": "masked", "-1": "masked", "NoDevFiles": "masked", "0,0": "masked",
+        "GPU-aa,1": "masked",
         "0": "present", "0,-1,1": "present", "1gpu2,2ampere": "present", "0, 1": "present", "MIG-x": "present",
     }.items()
 ]  # fmt: skip
@@ -366,4 +379,4 @@ ORDERS = [
     ),
 ]
 
-ALL = [*NVML, *VERSIONS, *HOSTS, *MASKS, *ROCM_CASES, *TPU_CASES, *OTHERS, *ORDERS]
+ALL = [*NVML, *CHILDREN, *VERSIONS, *HOSTS, *MASKS, *ROCM_CASES, *TPU_CASES, *OTHERS, *ORDERS]

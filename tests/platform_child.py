@@ -1,6 +1,6 @@
 """Resolves the platform in this process, and says what that left behind: one JSON object on the descriptor named.
 
-    platform_child.py DESCRIPTOR JOB     JOB is JSON: {"root", "timeout", "strict", "active"}
+    platform_child.py DESCRIPTOR JOB     JOB is JSON: {"root", "timeout", "strict", "active", "executable"}
 
 Everything that looks around is imported before the first look, so that a difference is the probe's own.
 """
@@ -54,6 +54,7 @@ def main() -> None:
     from vplug_rs.errors import VplugError
     from vplug_rs.platforms import resolution
 
+    sys.executable = job.pop("executable", sys.executable)
     warnings.simplefilter("error")
     streams = [tempfile.TemporaryFile() for _ in (1, 2)]  # noqa: SIM115  # to the end of the process
     for number, stream in zip((1, 2), streams, strict=True):

@@ -43,6 +43,7 @@ class Case:
         devices: How many GPUs have to be listed.
         texts: What has to be said somewhere.
         cuda: Whether a child may ask the CUDA driver itself.
+        child: A shell program that is started in the place of the interpreter, wherever a driver is to be asked.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Case:
     devices: int | None = None
     texts: tuple[str, ...] = ()
     cuda: bool = False
+    child: str | None = None
 
 
 class Libraries:
@@ -133,6 +135,11 @@ class Machine:
     def resolve(self, **options: Any) -> dict[str, Any]:
         """Resolve in a fresh process, between two looks at it."""
         job = {"root": self.root, "active": True, "timeout": self.case.seconds, **options}
+        if self.case.child is not None:
+            program = self.folder / "python"
+            program.write_text(f"#!/bin/sh\n{self.case.child}\n", "utf-8")
+            program.chmod(0o755)
+            job["executable"] = str(program) if self.case.child else ""
         reader, writer = os.pipe()
         with subprocess.Popen(
             # -S: what is installed beside the tests is no part of the case
