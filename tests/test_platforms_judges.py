@@ -511,7 +511,9 @@ def test_a_gpu_on_the_bus_needs_its_driver() -> None:
     inside = judge_rocm([seen("rocm.pci", WEAK, "0000:0f:00.0")])
     assert (inside.status, inside.hint) == (ABSENT, None)
     listed = judge_rocm([KFD])
-    assert listed.status == PRESENT and "/dev/kfd is missing" in listed.reason
+    assert (
+        listed.status == ABSENT and "/dev/kfd is missing" in listed.reason and advised("amdgpu-not-loaded", listed.hint)
+    )
     assert advised("amdgpu-not-loaded", listed.hint)
 
 
@@ -549,7 +551,7 @@ def test_rocm_can_be_masked() -> None:
     assert (probe.status, probe.qualname) == (MASKED, ROCM)
     assert "HIP_VISIBLE_DEVICES" in probe.reason and advised("masked", probe.hint)
     both = {"ROCR_VISIBLE_DEVICES": "0", "HIP_VISIBLE_DEVICES": "3"}
-    assert "HIP_VISIBLE_DEVICES" in judge_rocm([KFD], devices=[Device(0)], environment=both).reason
+    assert "HIP_VISIBLE_DEVICES" in judge_rocm([NODE_KFD, KFD], devices=[Device(0)], environment=both).reason
 
 
 def test_what_amdsmi_says_is_told_and_may_be_all_that_is_known() -> None:

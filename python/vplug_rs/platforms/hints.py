@@ -126,7 +126,7 @@ HINTS: dict[str, tuple[str, str]] = {
         ),
     ),
     "amdgpu-not-loaded": (
-        "an AMD GPU is on the PCI bus, and /dev/kfd is missing",
+        "an AMD GPU is on the PCI bus or in the list of the kernel, and /dev/kfd is missing",
         (
             "load the kernel module with `sudo modprobe amdgpu`; in a container, start it with `--device /dev/kfd "
             "--device /dev/dri`"

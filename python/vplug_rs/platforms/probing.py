@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 SECONDS = 10.0
 """What a driver may take where nothing else is said. Some take 25 s; that is then unknown, and never absent."""
 
+MOST_SECONDS = 590.0
+"""More than that no driver gets: a child ends by itself after ten minutes, lest it outlive an asker that was killed."""
+
 _JUDGES = {"tpu": tpu.judge, "cuda": cuda.judge, "rocm": rocm.judge, "xpu": xpu.judge, "cpu": cpu.judge}
 _ASKED = {"cuda": (NVML, LIBCUDA), "rocm": (AMDSMI,)}
 
@@ -47,7 +50,8 @@ def probe(  # noqa: PLR0913  # keywords of a public function
         root: The folder that stands for "/".
         environment: The variables, also those of the processes that ask drivers; by default this process's.
         path: Where modules and distributions are looked for; by default `sys.path`.
-        timeout: Seconds that drivers may take altogether; 0 asks none. By default VPLUG_PROBE_TIMEOUT, or `SECONDS`.
+        timeout: Seconds that drivers may take altogether, at most `MOST_SECONDS`; 0 asks none. By default
+            VPLUG_PROBE_TIMEOUT, or `SECONDS`.
         active: Whether drivers are asked; by default where the root is "/".
         both: Ask NVML in both ways and compare.
         ask: Which are asked besides NVML: "amdsmi", AMD's library.
@@ -55,6 +59,7 @@ def probe(  # noqa: PLR0913  # keywords of a public function
     root = encodable(os.fspath(root))
     variables = dict(os.environ if environment is None else environment)
     seconds = env.seconds(env.PROBE_TIMEOUT, SECONDS, variables) if timeout is None else timeout
+    seconds = min(seconds, MOST_SECONDS)
     if active is None:
         active = _is_here(root)
     seen = passive.look(root, variables)

@@ -30,14 +30,8 @@ def judge(evidence: Sequence[Evidence], devices: Sequence[Device], context: Cont
         return case.nothing()
     case.add_torch()
     gpus, control = case.those("kfd"), case.those("control")
-    found = sum(one.weight == STRONG for one in gpus)
     if gpus:
-        reason = f"{counted(found, 'AMD GPU')} in the kernel's list"
-        if not found:
-            reason = f"only graphics inside a processor ({seen(gpus)})"
-        if not control:
-            reason += ", though /dev/kfd is missing"
-        return _present(case, reason)
+        return _listed(case, gpus)
     if answered:
         return _present(case, f"amdsmi counts {counted(answered, 'AMD GPU')}")
     if case.those("wsl"):
@@ -55,14 +49,23 @@ def judge(evidence: Sequence[Evidence], devices: Sequence[Device], context: Cont
     return case.close(ABSENT, f"no GPU that computes, only {seen(weak)}", hint=hint if control else None)
 
 
+def _listed(case: Case, gpus: Sequence[Evidence]) -> Probe:
+    """GPUs in the kernel's list. Sysfs is the host's in every container, and nothing computes without /dev/kfd."""
+    found = sum(one.weight == STRONG for one in gpus)
+    reason = f"{counted(found, 'AMD GPU')} in the kernel's list"
+    if not found:
+        reason = f"only graphics inside a processor ({seen(gpus)})"
+    if case.those("control"):
+        return _present(case, reason)
+    return case.close(ABSENT, f"{reason}, and /dev/kfd is missing", hint=hints.advise("amdgpu-not-loaded"))
+
+
 def _present(case: Case, reason: str) -> Probe:
     closed = case.those("render", "access")
     hint = case.torch_hint() or _amdsmi_hint(case)
     if closed:
         reason += f"; {seen(closed)} cannot be used: {closed[0].result}"
         hint = hints.advise("render-node", node=closed[0].subject)
-    elif not case.those("control") and case.those("kfd"):
-        hint = hints.advise("amdgpu-not-loaded")
     return case.close(PRESENT, reason, qualname=QUALNAME, hint=hint, hiding=masks.rocm(case.context.environment))
 
 
