@@ -29,8 +29,9 @@ def run_suite(minor: int, root: Path, *arguments: str, cwd: Path) -> tuple[str, 
     """Run the runner under one interpreter; give its last line and all it printed."""
     interpreter = need(minor)
     program = interpreter.executable
-    if interpreter == running() and "stdlib" in arguments:
-        program = getattr(sys, "_base_executable", program)  # an environment's packages change what is skipped
+    if interpreter == running():
+        # an environment's packages change what is skipped, and have import names that the suites give to theirs
+        program = getattr(sys, "_base_executable", program)
     done = subprocess.run(
         [program, "-B", str(RUNNER), "--path", str(root), *arguments],
         cwd=cwd,
