@@ -322,6 +322,35 @@ def test_an_ordered_plugin_that_will_not_do_is_an_error() -> None:
         assert type(caught.value) is error
 
 
+def test_an_ordered_plugin_that_nobody_asked_is_not_known() -> None:
+    listed = plugin("tt", None, status=SKIPPED)
+    listed.evidence[0].result = "not asked"
+    with pytest.raises(PlatformUnknownError, match=r"the plugin tt of acme-tt 1\.0 was not asked"):
+        resolve(plugins=(listed,), VPLUG_PLATFORM="tt")
+
+
+def test_a_class_that_vllm_nearly_has_is_told() -> None:
+    found = resolve(VPLUG_PLATFORM="vllm.platforms.cuda.CudaPlatfrom")
+    assert found.qualname == "vllm.platforms.cuda.CudaPlatfrom"
+    assert f"`{CUDA}`?" in found.warnings[0]
+    for name in ("tt.Platform", "vllm_ascend.platform.NPUPlatform", "vllm_gaudi.platform.HpuPlatform"):
+        assert resolve(VPLUG_PLATFORM=name).warnings == []
+
+
+def test_an_error_keeps_what_plugins_said_and_what_is_odd() -> None:
+    two = (plugin("tt", "tt.Platform"), plugin("rbln", "rbln.Platform"), plugin("bad", None, status=UNKNOWN))
+    with pytest.raises(PlatformError) as caught:
+        resolve(plugins=two, VPLUG_PROBE_TIMEOUT="soon")
+    assert [probe.platform for probe in caught.value.plugins] == ["tt", "rbln", "bad"]
+    assert [text.partition(" of ")[0] for text in caught.value.warnings] == [
+        "VPLUG_PROBE_TIMEOUT is 'soon', which is no number",
+        "the platform plugin bad",
+    ]
+    with pytest.raises(PlatformError) as caught:
+        resolve(VPLUG_PLATFORM="cuda", VPLUG_PLATFORM_FORCE="maybe")
+    assert "VPLUG_PLATFORM_FORCE is 'maybe'" in caught.value.warnings[0]
+
+
 def test_an_order_goes_before_vllms_and_both_are_told() -> None:
     found = resolve(present("cuda"), VPLUG_PLATFORM="cuda", VLLM_TARGET_DEVICE="cpu")
     assert (found.qualname, found.warnings) == (

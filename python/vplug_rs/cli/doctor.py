@@ -39,8 +39,8 @@ exit status:
   2  the command line is wrong
 With --platform, and else where vLLM is installed and the metadata is healthy:
   0  there is a platform
-  1  nothing can be used
-  2  several can, and nothing says which; or the one that was named cannot
+  1  nothing can be used, or not what was named
+  2  several can, and nothing says which; or nothing is called what was named
   3  a driver did not answer, or is broken
 """
 
@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "                    [--timeout SECONDS]"
     )
     parser.add_argument("--platform", action="store_true", help="only the platform")
-    platform_asking.add_options(parser)
+    platform_asking.add_options(parser, "a driver (10) or a plugin (60) may take")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from vplug_rs.platforms.model import Probe
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser, who: str = "a driver may take (10)") -> None:
     """Add what says where to look and how far to go.
 
     Args:
         parser: The command's parser.
+        who: Who may take how long.
     """
     parser.add_argument(
         "--root", metavar="DIR", help="look below this folder instead of / (a container's, a test's); asks no driver"
@@ -31,9 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--passive", action="store_true", help="files and variables only; no driver, no plugin is asked")
     how.add_argument("--active", action="store_true", help="ask drivers and plugins although --root is given")
-    parser.add_argument(
-        "--timeout", metavar="SECONDS", type=_seconds, help="how long a driver may take (10); 0 means --passive"
-    )
+    parser.add_argument("--timeout", metavar="SECONDS", type=_seconds, help=f"how long {who}; 0 means --passive")
 
 
 def _seconds(word: str) -> float:

@@ -10,6 +10,7 @@ import os
 from vplug_rs import report
 from vplug_rs.cli import platform_asking, platform_text
 from vplug_rs.platforms import model
+from vplug_rs.platforms.classes import OUT_OF_TREE
 from vplug_rs.platforms.model import Resolution
 
 TYPE_CHECKING = False
@@ -103,11 +104,13 @@ def examine(args: argparse.Namespace) -> Part:
     probes = platform_asking.ask(args, both=True)
     try:
         if platform_asking.is_active(args):
-            found = resolution.resolve(probes=probes, asker=outside.ask_isolated)
+            seconds = args.timeout or outside.SECONDS
+            found = resolution.resolve(probes=probes, asker=lambda only: outside.ask_isolated(only, seconds=seconds))
         else:
             found = resolution.resolve(probes=probes, plugins=outside.listed().probes)
     except PlatformError as error:
-        return Part(Resolution(model.NONE, probes=probes), error.exit_status, error)
+        known = Resolution(model.NONE, probes=[*probes, *error.plugins], warnings=error.warnings)
+        return Part(known, error.exit_status, error)
     return Part(found, resolution.exit_status(found))
 
 
@@ -193,7 +196,9 @@ def _head(resolution: Resolution, decided: Sequence[Probe], conflict: PlatformEr
         return f"{UNDECIDED[conflict.exit_status]}   {conflict}"
     if resolution.qualname is not None:
         return f"{resolution.platform}   {resolution.qualname}   ({_why(resolution, decided)})"
-    unknown = [f"{probe.platform}: {probe.reason}" for probe in decided if probe.status == model.UNKNOWN]
+    from vplug_rs.platforms import advice
+
+    unknown = [f"{advice.named(probe)}: {probe.reason}" for probe in decided if probe.status == model.UNKNOWN]
     return f"unknown   ({'; '.join(unknown)})" if unknown else f"none   ({VLLM_SAYS})"
 
 
@@ -209,7 +214,8 @@ def _decided(resolution: Resolution, conflict: PlatformError | None) -> list[Pro
     """The probes whose evidence explains the answer."""
     probes = resolution.probes
     if conflict is not None and conflict.exit_status == STATUS_CONFLICT:
-        return [probe for probe in probes if probe.qualname is not None]
+        here = [probe for probe in probes if probe.qualname is not None]
+        return [probe for probe in here if probe.source != "builtin"] or here
     if resolution.qualname is not None:
         chosen = [probe for probe in probes if probe.platform == resolution.platform]
         # a plugin may be called like a built-in platform
@@ -222,7 +228,12 @@ def _asked(decided: Sequence[Probe]) -> list[str]:
     """Who told it; files alone are told once."""
     if all(probe.backend == "passive" for probe in decided):
         return [platform_text.PASSIVE] if decided else []
-    return [f"{probe.platform}: {platform_text.how(probe)}" for probe in decided]
+    return [f"{probe.platform}: {platform_text.how(probe)}{_compared(probe)}" for probe in decided]
+
+
+def _compared(probe: Probe) -> str:
+    """What asking in the other way has shown, where that was done."""
+    return "".join(f"; {one.text}" for one in probe.evidence if one.id.endswith(".backends"))
 
 
 def _said(decided: Sequence[Probe]) -> set[str]:
@@ -230,7 +241,10 @@ def _said(decided: Sequence[Probe]) -> set[str]:
     from vplug_rs.platforms import advice
 
     unknown = [probe for probe in decided if probe.status == model.UNKNOWN]
-    return {advice.unanswered(probe, matters=True) for probe in unknown if probe.source == "builtin"}
+    return {
+        advice.unanswered(probe, matters=True) if probe.source == "builtin" else advice.failed(probe)
+        for probe in unknown
+    }
 
 
 def _telling(decided: Sequence[Probe]) -> tuple[str, ...]:
@@ -241,10 +255,15 @@ def _telling(decided: Sequence[Probe]) -> tuple[str, ...]:
 
 def _by_reason(resolution: Resolution) -> dict[str, list[str]]:
     """The others, by why not; who is not known is not rejected."""
+    from vplug_rs.platforms import advice
+
     found: dict[str, list[str]] = {}
-    unknown = {probe.platform for probe in resolution.probes if probe.status == model.UNKNOWN}
+    unknown = {advice.named(probe) for probe in resolution.probes if probe.status == model.UNKNOWN}
     for name, reason in resolution.rejected:
         if name in unknown and resolution.qualname is None:
+            continue
+        # hardware of which a plugin's platform is called like it has no platform of its own
+        if name == resolution.platform and name in OUT_OF_TREE:
             continue
         found.setdefault(reason, []).append(name)
     return found

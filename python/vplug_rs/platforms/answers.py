@@ -6,19 +6,29 @@ once, and an answer that names no class counts as a failure, not as a platform.
 
 from __future__ import annotations
 
+from vplug_rs import env
 from vplug_rs.errors import VplugError
 from vplug_rs.groups import is_dotted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
+
+    from vplug_rs.platforms.model import Probe
 
 
 class PlatformError(VplugError, RuntimeError):
-    """Several platforms are active, and nothing says which one is meant; or the one that is meant is not known."""
+    """Several platforms are active, and nothing says which one is meant; or the one that is meant is not known.
+
+    Attributes:
+        plugins: What `resolve` had heard from plugins by then, one `Probe` each.
+        warnings: What somebody should look at besides.
+    """
 
     exit_status = 2
+    plugins: Sequence[Probe] = ()
+    warnings: Sequence[str] = ()
 
 
 class PlatformUnknownError(PlatformError):
@@ -106,11 +116,7 @@ def choose(answers: Iterable[Answer]) -> Answer | None:
         those = [answer for answer in active if answer.builtin is builtin]
         if len(those) > 1:
             names = ", ".join(f"{one.name}" + (f" of {one.whose}" if one.whose else "") for one in those)
-            hint = (
-                "Name the one that is meant in VLLM_PLUGINS, with all other plugins that are wanted."
-                if not builtin
-                else 'Set VLLM_TARGET_DEVICE="cpu", or make the others invisible.'
-            )
+            hint = f"Say which one is meant: {env.PLATFORM}={those[0].name}, or {those[1].name}."
             raise PlatformError(f"Only one platform plugin can be activated, but got: [{names}]", hint=hint)
         if those:
             return those[0]

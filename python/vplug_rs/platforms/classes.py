@@ -21,6 +21,9 @@ _OTHERS = {
     "vllm.platforms.zen_cpu.ZenCpuPlatform": "cpu",
     "tpu_inference.platforms.tpu_platform.TpuPlatform": "tpu",
 }
+KNOWN = (*CLASSES.values(), *_OTHERS)
+"""All classes of built-in platforms."""
+
 _WORDS = {
     "cuda": ("cuda", "nvidia"),
     "rocm": ("rocm", "hip", "amd"),

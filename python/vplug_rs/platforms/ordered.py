@@ -6,7 +6,7 @@ from vplug_rs import _core, env
 from vplug_rs.groups import is_dotted
 from vplug_rs.platforms import advice
 from vplug_rs.platforms.answers import PlatformAbsentError, PlatformError, PlatformUnknownError
-from vplug_rs.platforms.classes import CLASSES, OUT_OF_TREE, platform_of
+from vplug_rs.platforms.classes import CLASSES, KNOWN, OUT_OF_TREE, platform_of
 from vplug_rs.platforms.model import MASKED, NONE, OVERRIDE, PRESENT, SKIPPED, UNKNOWN, Probe, Resolution
 
 TYPE_CHECKING = False
@@ -135,8 +135,10 @@ class Order:
         text = f"{self.variable} is `{self.wish}`, and the plugin {advice.named(probe)}"
         if probe.status == UNKNOWN:
             raise PlatformUnknownError(f"{text} could not be asked: {probe.reason}", hint=probe.hint)
+        if probe.status == SKIPPED and outside.may_be_asked(probe):
+            raise PlatformUnknownError(f"{text} was not asked", hint="`vplug doctor --platform` asks it.")
         if probe.status == SKIPPED:
-            raise PlatformError(f"{text} cannot be used: {probe.reason}", hint="Allow it where it is kept out.")
+            raise PlatformError(f"{text} cannot be used: {probe.reason}", hint=probe.hint)
         hint = "Its class's dotted name in the variable takes it without asking the plugin."
         raise PlatformAbsentError(f"{text} names no class: {probe.reason}", hint=hint)
 
@@ -145,6 +147,9 @@ class Order:
         if name is not None:
             return self._builtin(name, self.wish)
         # nobody can be asked about it: whether it can be used shows when it is loaded
+        near = _core.nearest(self.wish, KNOWN)
+        if near:
+            self.warnings.append(f"{self.variable} names the class `{self.wish}`, which vLLM does not have: `{near}`?")
         return Resolution(OVERRIDE, qualname=self.wish, platform=self.wish, warnings=self.warnings)
 
     def _made(self, probe: Probe, qualname: str | None = None) -> Resolution:

@@ -36,7 +36,7 @@ ONLY_ONE = "Only one platform plugin can be activated, but got: "
 class Sources:
     """Whom to ask, and in whose environment; what was given beforehand is not asked again.
 
-    Attributes: as the arguments of `resolve`.
+    Attributes: as the arguments of `resolve`, and `heard`, what plugins have said.
     """
 
     def __init__(self, **given: Any) -> None:
@@ -49,6 +49,7 @@ class Sources:
         self.timeout: float | None = given["timeout"]
         self.active: bool | None = given["active"]
         self.variables = os.environ if self.environment is None else self.environment
+        self.heard: list[Probe] = []
 
     def builtin(self, *only: str, passive: bool = False) -> list[Probe]:
         """What is known of the built-in platforms, or of those that are named."""
@@ -72,6 +73,11 @@ class Sources:
 
     def outside(self, only: Collection[tuple[str, str]] | None = None) -> Asked:
         """What the plugins say: in this process, but for another environment or path in processes of their own."""
+        asked = self._asked(only)
+        self.heard = asked.probes
+        return asked
+
+    def _asked(self, only: Collection[tuple[str, str]] | None) -> Asked:
         from vplug_rs.platforms import outside
 
         if self.plugins is not None:
@@ -124,8 +130,6 @@ def resolve(  # noqa: PLR0913  # keywords, each with its default
         PlatformUnknownError: a driver did not answer, and `VPLUG_ON_UNKNOWN` is "error".
         PolicyError: the policy for plugins cannot be read, or what is installed breaks it.
     """
-    from vplug_rs.platforms import ordered
-
     sources = Sources(
         probes=probes,
         plugins=plugins,
@@ -137,6 +141,16 @@ def resolve(  # noqa: PLR0913  # keywords, each with its default
         active=active,
     )
     warnings: list[str] = []
+    try:
+        return _resolved(sources, warnings, strict=strict)
+    except PlatformError as error:
+        error.plugins, error.warnings = sources.heard, list(dict.fromkeys(warnings))
+        raise
+
+
+def _resolved(sources: Sources, warnings: list[str], *, strict: bool) -> Resolution:
+    from vplug_rs.platforms import ordered
+
     if (odd := env.unknown_seconds(env.PROBE_TIMEOUT, sources.variables)) is not None:
         warnings.append(f"{env.PROBE_TIMEOUT} is {odd!r}, which is no number of seconds; the default counts")
     order = ordered.read(sources, warnings, strict=strict)
