@@ -1,7 +1,7 @@
 //! Intel Gaudi: nodes in `/dev/accel` that belong to the vendor, and PCI ids.
 
-use super::ids::{self, HABANA};
-use super::pci::{ACCELERATOR, hex};
+use super::ids::HABANA;
+use super::pci::hex;
 use super::scene::Scene;
 use super::{Device, Weight};
 
@@ -25,25 +25,11 @@ pub(super) fn look(scene: &mut Scene<'_>) {
             nodes += usize::from(scene.node("accel", &path, Weight::Strong, "a Gaudi's node"));
         }
     }
-    let mut functions = 0_usize;
-    for one in scene.vendor(HABANA) {
-        if let Some(known) = ids::known(one.vendor, one.device) {
-            functions += 1;
-            scene.function(&one, Weight::Strong, format!("an accelerator: {}", known.name));
-            scene.device(Device {
-                name: Some(known.name.to_owned()),
-                pci: Some(one.address),
-                driver: one.driver,
-                ..Device::default()
-            });
-        } else if one.kind() == ACCELERATOR {
-            scene.function(
-                &one,
-                Weight::Weak,
-                "an accelerator of Habana's that this list does not know as a Gaudi",
-            );
-        }
-    }
+    let functions = scene.accelerators(
+        HABANA,
+        "an accelerator",
+        "an accelerator of Habana's that this list does not know as a Gaudi",
+    );
     for _ in functions..nodes {
         scene.device(Device::default());
     }

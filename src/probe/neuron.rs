@@ -1,7 +1,6 @@
 //! AWS Neuron: nodes and PCI ids. The vendor's network cards and disks are none.
 
-use super::ids::{self, AMAZON};
-use super::pci::ACCELERATOR;
+use super::ids::AMAZON;
 use super::scene::Scene;
 use super::{Device, Weight};
 
@@ -16,25 +15,11 @@ pub(super) fn look(scene: &mut Scene<'_>) {
             "a device's node, made by the Neuron driver",
         ));
     }
-    let mut functions = 0_usize;
-    for one in scene.vendor(AMAZON) {
-        if let Some(known) = ids::known(one.vendor, one.device) {
-            functions += 1;
-            scene.function(&one, Weight::Strong, format!("a Neuron device: {}", known.name));
-            scene.device(Device {
-                name: Some(known.name.to_owned()),
-                pci: Some(one.address),
-                driver: one.driver,
-                ..Device::default()
-            });
-        } else if one.kind() == ACCELERATOR {
-            scene.function(
-                &one,
-                Weight::Weak,
-                "an accelerator of Amazon's that this list does not know",
-            );
-        }
-    }
+    let functions = scene.accelerators(
+        AMAZON,
+        "a Neuron device",
+        "an accelerator of Amazon's that this list does not know",
+    );
     for _ in functions..nodes {
         scene.device(Device::default());
     }

@@ -3,6 +3,7 @@
 
 use std::ffi::{OsStr, OsString};
 
+use super::ids;
 use super::pci::{self, Function};
 use super::root::{Root, numbered};
 use super::{Device, Evidence, Report, Weight};
@@ -147,6 +148,27 @@ impl<'a> Scene<'a> {
     pub(super) fn function(&mut self, one: &Function, weight: Weight, text: impl Into<String>) {
         let result = format!("{:04x}:{:04x} class {:06x}", one.vendor, one.device, one.class);
         self.add("pci", ("pci", &one.address), result, weight, text);
+    }
+
+    /// A vendor's PCI functions whose ids are known, as evidence and devices; the number of them. Other accelerators of
+    /// the vendor are weak evidence, and told as `unknown`.
+    pub(super) fn accelerators(&mut self, vendor: u16, what: &str, unknown: &'static str) -> usize {
+        let mut count = 0;
+        for one in self.vendor(vendor) {
+            if let Some(known) = ids::known(one.vendor, one.device) {
+                count += 1;
+                self.function(&one, Weight::Strong, format!("{what}: {}", known.name));
+                self.device(Device {
+                    name: Some(known.name.to_owned()),
+                    pci: Some(one.address),
+                    driver: one.driver,
+                    ..Device::default()
+                });
+            } else if one.kind() == pci::ACCELERATOR {
+                self.function(&one, Weight::Weak, unknown);
+            }
+        }
+        count
     }
 
     /// The numbers of the nodes in `/dev` that are called `prefix` and a number.

@@ -1,7 +1,7 @@
 //! Google's TPU: PCI by device id, nodes, vfio groups, Pathways. The vendor's network cards and disks are none.
 
 use super::ids::{self, GOOGLE};
-use super::pci::{ACCELERATOR, hex};
+use super::pci::hex;
 use super::scene::Scene;
 use super::{Device, Weight};
 use crate::files::Fault;
@@ -18,26 +18,12 @@ pub(super) fn look(scene: &mut Scene<'_>) {
 }
 
 fn pci(scene: &mut Scene<'_>) -> bool {
-    let mut any = false;
-    for one in scene.vendor(GOOGLE) {
-        if let Some(known) = ids::known(one.vendor, one.device) {
-            any = true;
-            scene.function(&one, Weight::Strong, format!("a chip: {}", known.name));
-            scene.device(Device {
-                name: Some(known.name.to_owned()),
-                pci: Some(one.address),
-                driver: one.driver,
-                ..Device::default()
-            });
-        } else if one.kind() == ACCELERATOR {
-            scene.function(
-                &one,
-                Weight::Weak,
-                "an accelerator of Google's that this list does not know",
-            );
-        }
-    }
-    any
+    let chips = scene.accelerators(
+        GOOGLE,
+        "a chip",
+        "an accelerator of Google's that this list does not know",
+    );
+    chips > 0
 }
 
 /// Nodes directly in `/dev`; other vendors make `/dev/accel` a folder, or use the same names.
