@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -47,6 +48,15 @@ def test_an_order_that_cannot_be_followed_stops_the_start(host: Host) -> None:
     assert done.returncode == 1
     assert "PlatformError: VPLUG_PLATFORM is `cudo`" in done.stderr
     assert "Did you mean `cuda`?" in done.stderr
+
+
+def test_of_two_plugins_the_one_that_is_named_counts(host: Host) -> None:
+    for name in ("one", "two"):
+        host.plugin(name, f"def register(): return '{name}_mod.Platform'", "vllm.platform_plugins")
+    done = host.run(RESOLVE, VPLUG_VLLM="1")
+    assert "Only one platform plugin can be activated" in done.stderr
+    assert re.search("VPLUG_PLATFORM=(one, or two|two, or one)", done.stderr)
+    assert host.run(RESOLVE, VPLUG_VLLM="1", VPLUG_PLATFORM="one").stdout == "one_mod.Platform\n"
 
 
 def test_what_was_handed_on_counts_and_no_probe_is_asked(host: Host) -> None:
