@@ -132,6 +132,15 @@ def test_all_that_there_is_as_data(lab: CommandLab) -> None:
     assert only["devices"] == cuda["devices"]
 
 
+def test_a_plugin_that_is_named_is_known_and_not_asked(lab: CommandLab) -> None:
+    site = lab.site()
+    lab.plugin(site, "acme_chip", "[vllm.platform_plugins]\nnpu = acme_chip:register\n", module=False)
+    told = lab.json(site, "probe", "--root", str(lab.root), status=1, VPLUG_PLATFORM="npu")["resolution"]
+    assert told["error"] == "VPLUG_PLATFORM is `npu`, and the plugin npu of acme_chip 1.0 was not asked"
+    told = lab.json(site, "probe", "--root", str(lab.root), status=1, VPLUG_POLICY="/nonsuch")["resolution"]
+    assert "/nonsuch" in told["error"]
+
+
 def test_this_machine_passively(lab: CommandLab) -> None:
     """Whatever is here: an answer, and no process but the command's own."""
     found = lab.json(lab.site(), "probe", "--passive", status=lab.run(lab.site(), "probe", "--passive").returncode)

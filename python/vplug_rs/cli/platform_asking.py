@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 
-from vplug_rs.errors import UsageError
+from vplug_rs.errors import UsageError, VplugError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,10 +95,10 @@ def resolution_of(probes: Sequence[Probe]) -> dict[str, Any]:
     Args:
         probes: What was found.
     """
-    from vplug_rs.platforms import resolution
-    from vplug_rs.platforms.answers import PlatformError
+    from vplug_rs.platforms import outside, resolution
 
     try:
-        return resolution.resolve(probes=list(probes), plugins=()).as_dict()
-    except PlatformError as error:
+        # what is installed and not asked: VPLUG_PLATFORM may name it
+        return resolution.resolve(probes=list(probes), plugins=outside.listed().probes).as_dict()
+    except VplugError as error:
         return {"error": str(error), "hint": error.hint}
