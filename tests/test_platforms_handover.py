@@ -15,7 +15,7 @@ from interpreters import clean_environment, shared_import_root
 from platform_records import machine, masked, plugin, present, torch, unknown
 from sites import build, dist
 from test_platforms_outside import NOTE, PlatformBed
-from vplug_rs import env
+from vplug_rs import _core, env
 from vplug_rs.groups import PLATFORM
 from vplug_rs.platforms import handover
 from vplug_rs.platforms.classes import CLASSES
@@ -125,6 +125,36 @@ def test_it_does_not_count_where_the_installation_differs(tmp_path: Path, monkey
     assert handover.from_environment(mapping) is None, "another vLLM"
 
 
+def test_it_does_not_count_where_the_machine_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    mapping = {**PLAIN, **handover.to_environment(found(present("cuda")), PLAIN)}
+    evidence, devices, facts = _core.probe_passive("/", PLAIN)
+    row = ("cuda.node", "cuda", "file", "/dev/nvidia0", "character device", "strong", "")
+
+    def looks(*answer: Any) -> bool:
+        monkeypatch.setattr(_core, "probe_passive", lambda *_: answer)
+        return handover.from_environment(mapping) is not None
+
+    assert looks(evidence, devices, facts)
+    assert not looks([*evidence, row], devices, facts)
+    assert not looks(evidence, devices, {**facts, "boot_id": "another"})
+    monkeypatch.setattr(_core, "probe_passive", None)
+    assert handover.from_environment(mapping) is None, "what cannot be looked at is not the same"
+
+
+def test_it_does_not_count_where_the_policy_has_changed(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text("", "utf-8")
+    before = handover.fingerprint({env.POLICY: str(policy)})
+    policy.write_text("\n", "utf-8")
+    assert handover.fingerprint({env.POLICY: str(policy)}) != before
+
+
+def test_a_plugin_called_as_a_built_in_platform_arrives_as_a_plugin() -> None:
+    arrived = passed_on(found(present("cuda"), plugins=(plugin("cuda", "acme.Cuda"),)))
+    assert arrived is not None
+    assert (arrived.qualname, arrived.probes[0].source) == ("acme.Cuda", "acme-cuda 1.0")
+
+
 def _held(**changes: Any) -> str:
     held = json.loads(handover.to_environment(found(present("cuda")), PLAIN)[env.PLATFORM_RESULT])
     return json.dumps({**held, **changes})
@@ -145,7 +175,7 @@ DAMAGED: dict[str, Callable[[], str]] = {
     "unknown": lambda: _held(status="unknown"),
     "a foreign class as built-in": lambda: _held(qualname="evil.platform.P"),
     "a number for a text": lambda: _held(platform=7),
-    "too long": lambda: _held(platform="x" * 5000),
+    "too long": lambda: _held(more="x" * 5000),
     "deep": lambda: "[" * 1900,
     "bytes": lambda: "\udcff" * 5,
 }

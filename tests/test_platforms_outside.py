@@ -286,6 +286,25 @@ def test_isolated_plugins_may_do_what_they_like(bed: PlatformBed) -> None:
     assert {name: found[name][2:4] for name in TAME} == {name: ["present", "acme.F"] for name in TAME}
 
 
+def test_threads_of_a_plugin_keep_nobody_waiting(bed: PlatformBed) -> None:
+    bed.offer("threads", TAME["threads"])
+    began = time.monotonic()
+    assert bed.ask("say(statuses(outside.ask_isolated()))") == [{"threads": "present"}]
+    assert time.monotonic() - began < 15, "its thread takes 30 s"
+
+
+def test_what_lies_in_the_current_folder_is_not_run(bed: PlatformBed) -> None:
+    bed.offer("plain", "def run(): return 'acme.P'\n")
+    said = bed.ask("""
+        import os
+        os.mkdir("here")
+        os.chdir("here")
+        with open("json.py", "w") as stream: stream.write("raise SystemExit(9)")
+        say(statuses(outside.ask_isolated()))
+    """)
+    assert said == [{"plain": "present"}]
+
+
 def test_the_last_words_of_a_plugin_that_died_are_told(bed: PlatformBed) -> None:
     bed.offer(
         "dies",

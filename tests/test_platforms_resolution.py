@@ -107,6 +107,11 @@ def test_of_two_weak_ones_the_installed_torch_decides(tmp_path: Path) -> None:
     assert outcome(resolve(*both, path=torch(tmp_path, "xpu"))) == ("xpu", XPU, "tie-break")
 
 
+def test_torch_decides_only_between_those_whose_device_was_seen(tmp_path: Path) -> None:
+    with pytest.raises(PlatformError, match=r"\['cuda', 'tpu'\]"):
+        resolve(present("cuda"), present("tpu"), weak("rocm"), path=torch(tmp_path, "rocm"))
+
+
 def test_a_device_goes_before_the_torch_build_and_the_mismatch_is_told(tmp_path: Path) -> None:
     path = torch(tmp_path, "cuda")
     for found in (resolve(present("rocm"), weak("cuda"), path=path), resolve(present("rocm"), path=path)):
@@ -369,6 +374,58 @@ def test_words_that_are_none_are_told_and_do_not_count() -> None:
     assert found.warnings == ["VPLUG_PROBE_TIMEOUT is 'soon', which is no number of seconds; the default counts"]
 
 
+@pytest.mark.parametrize(
+    ("variables", "asked"),
+    [
+        ({"VPLUG_PLATFORM": "cuda"}, None),
+        ({"VPLUG_PLATFORM": "cuda", "VPLUG_PLATFORM_FORCE": "1"}, False),
+        ({"VPLUG_PLATFORM": "rocm"}, False),
+        ({"VLLM_TARGET_DEVICE": "cpu"}, False),
+    ],
+)
+def test_an_order_bothers_no_driver_whose_answer_does_not_count(
+    variables: dict[str, str], asked: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool | None] = []
+
+    def probe(root: str, *, active: bool | None, **_: Any) -> list[Probe]:
+        seen.append(active)
+        return machine(present("cuda"), present("rocm"))
+
+    monkeypatch.setattr("vplug_rs.platforms.probing.probe", probe)
+    resolution.resolve(environment=variables, path=[])
+    assert seen == [asked]
+
+
+def test_a_time_limit_holds_for_plugins_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[float] = []
+
+    def ask_isolated(only: Any, *, seconds: float, **_: Any) -> Asked:
+        seen.append(seconds)
+        return Asked([])
+
+    monkeypatch.setattr("vplug_rs.platforms.outside.ask_isolated", ask_isolated)
+    for timeout in (2.5, None):
+        resolution.resolve(probes=machine(present("cuda")), environment={}, path=[], timeout=timeout)
+    assert seen == [2.5, 60.0]
+
+
+def test_an_order_gets_the_next_step_unless_it_is_forced() -> None:
+    closed = present("cuda", hint="unset CUDA_VISIBLE_DEVICES")
+    assert advice.hint(resolve(closed, VPLUG_PLATFORM="cuda")) == "unset CUDA_VISIBLE_DEVICES"
+    gone = absent("cuda", hint="install a driver")
+    assert advice.hint(resolve(gone, VPLUG_PLATFORM="cuda", VPLUG_PLATFORM_FORCE="1")) is None
+    assert advice.hint(resolve(gone, VPLUG_PLATFORM="tt.Platform")) is None
+
+
+def test_a_broken_driver_is_to_be_mended_before_a_plugin() -> None:
+    error = row("cuda.nvml", AGAINST, kind="call", result="error 18")
+    broken = absent("cuda", row("cuda.pci", STRONG), error, hint="reload the driver")
+    failed = plugin("tt", None, status=UNKNOWN, hint="mend the plugin")
+    assert advice.hint(resolve(broken, plugins=(failed,))) == "reload the driver"
+    assert advice.hint(resolve(plugins=(failed,))) == "mend the plugin"
+
+
 # unknown
 
 
@@ -423,6 +480,12 @@ def test_an_ordered_platform_that_is_unknown_follows_the_same_variable() -> None
         resolve(unknown("cuda"), VPLUG_PLATFORM="cuda", VPLUG_ON_UNKNOWN="error")
     found = resolve(unknown("cuda"), VPLUG_PLATFORM="cuda", VPLUG_ON_UNKNOWN="assume")
     assert (found.qualname, resolution.is_certain(found)) == (CUDA, False)
+
+
+def test_an_ordered_platform_is_assumed_only_where_a_device_was_seen() -> None:
+    library = unknown("cuda", row("cuda.library", WEAK))
+    assert resolve(library, VPLUG_PLATFORM="cuda", VPLUG_ON_UNKNOWN="assume").qualname is None
+    assert resolve(unknown("cuda"), VPLUG_PLATFORM="cuda", VPLUG_ON_UNKNOWN="assume").qualname == CUDA
 
 
 def test_an_unknown_platform_that_vllm_has_no_class_for_changes_nothing() -> None:

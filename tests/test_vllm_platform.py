@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from test_vllm_activation import Host
+from vplug_rs.testing import libraries
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,6 +65,30 @@ def test_what_was_handed_on_counts_and_no_probe_is_asked(host: Host) -> None:
     assert list(given) == ["VPLUG_PLATFORM_RESULT"]
     done = host.run(RESOLVE, VPLUG_VLLM="1", **given)
     assert (done.stdout, done.stderr) == (f"{CPU}\n", "")
+
+
+def test_a_platform_whose_own_probe_does_more_than_answer_is_not_handed_on(host: Host) -> None:
+    rocm = "vllm.platforms.rocm.RocmPlatform"
+    made = f"Resolution('builtin', platform='rocm', qualname='{rocm}', probes=[Probe('rocm', 'present')])"
+    imported = "import json\nfrom vplug_rs.platforms import handover\nfrom vplug_rs.platforms.model import *\n"
+    given = json.loads(host.run(f"{imported}print(json.dumps(handover.to_environment({made})))", VPLUG_VLLM="1").stdout)
+    assert rocm in given["VPLUG_PLATFORM_RESULT"]
+    assert host.run(RESOLVE, VPLUG_VLLM="1", **given).stdout.endswith(f"{ASKED}\n")
+
+
+def test_an_ordered_platform_of_which_nobody_knows_is_unspecified(tmp_path: Path) -> None:
+    if libraries.compiler() is None:
+        pytest.skip("no C compiler here: the driver that fails cannot be built")
+    libraries.fake_nvml(str(tmp_path / "driver"))
+    done = Host(tmp_path).run(
+        RESOLVE,
+        VPLUG_VLLM="1",
+        VPLUG_PLATFORM="cuda",
+        LD_LIBRARY_PATH=str(tmp_path / "driver"),
+        FAKE_NVML_RC_nvmlInitWithFlags="999",
+    )
+    assert done.stdout == "vllm.platforms.interface.UnspecifiedPlatform\n"
+    assert "whether the platform cuda is here is not known" in done.stderr
 
 
 def test_what_was_handed_on_does_not_count_where_something_differs(host: Host) -> None:

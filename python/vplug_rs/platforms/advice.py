@@ -119,9 +119,11 @@ def hint(resolution: Resolution) -> str | None:
     """The one next step that helps most, or None where a platform counts and nothing is to be done."""
     probes = resolution.probes
     failures = [probe for probe in probes if probe.source != "builtin" and probe.status == UNKNOWN]
-    if resolution.rule in {OVERRIDE, OOT}:
-        return failures[0].hint if failures else None
     chosen = resolution.probe(resolution.platform) if resolution.platform else None
+    # whoever forces a platform, or names a class, knows what is here
+    forced = resolution.rule == OVERRIDE and (chosen is None or chosen.status not in {PRESENT, MASKED})
+    if forced or resolution.rule == OOT:
+        return failures[0].hint if failures else None
     if chosen is not None:
         return chosen.hint or (failures[0].hint if failures else None)
     builtin = [probe for probe in probes if probe.source == "builtin" and probe.status != SKIPPED]
