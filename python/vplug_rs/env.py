@@ -71,17 +71,18 @@ def path(name: str, environment: Mapping[str, str] | None = None) -> str | None:
 
 def seconds(name: str, default: float, environment: Mapping[str, str] | None = None) -> float:
     """A number of seconds; the default where it is unset, empty, or no such number (`unknown_seconds` tells)."""
-    number = _seconds(_text(name, environment))
+    number = number_of_seconds(_text(name, environment))
     return default if number is None else number
 
 
 def unknown_seconds(name: str, environment: Mapping[str, str] | None = None) -> str | None:
     """The text where a number of seconds is wanted and something else stands, or None."""
     text = _text(name, environment)
-    return text if text.strip() and _seconds(text) is None else None
+    return text if text.strip() and number_of_seconds(text) is None else None
 
 
-def _seconds(text: str) -> float | None:
+def number_of_seconds(text: str) -> float | None:
+    """A text as a number of seconds, 0 or more; None where it is none."""
     try:
         number = float(text)
     except ValueError:

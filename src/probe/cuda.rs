@@ -166,11 +166,7 @@ fn wsl(scene: &mut Scene<'_>) {
 
 /// Instances are listed, never asked. A GPU that could have some has the folder even where it has none.
 fn mig(scene: &mut Scene<'_>) {
-    let gpus = match scene.root.numbers(CAPABILITIES, "gpu") {
-        Ok(gpus) => gpus,
-        Err(fault) => return scene.fault(CAPABILITIES, &fault),
-    };
-    for gpu in gpus {
+    for gpu in scene.numbers(CAPABILITIES, "gpu") {
         let path = format!("{CAPABILITIES}/gpu{gpu}/mig");
         match scene.root.numbers(&path, "gi") {
             Ok(instances) => {

@@ -29,15 +29,8 @@ pub(super) fn look(scene: &mut Scene<'_>) {
 
 /// The GPU nodes of KFD's topology; whether there is one.
 fn kfd(scene: &mut Scene<'_>) -> bool {
-    let nodes = match scene.root.numbers(NODES, "") {
-        Ok(nodes) => nodes,
-        Err(fault) => {
-            scene.fault(NODES, &fault);
-            return false;
-        }
-    };
     let mut any = false;
-    for number in nodes {
+    for number in scene.numbers(NODES, "") {
         let path = format!("{NODES}/{number}/properties");
         match scene.root.head(&path, MOST_PROPERTIES) {
             Ok(bytes) => {

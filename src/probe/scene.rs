@@ -118,6 +118,15 @@ impl<'a> Scene<'a> {
         }
     }
 
+    /// The numbers of a folder's children that are called `prefix` and a number; none where it cannot be listed, which
+    /// is told.
+    pub(super) fn numbers(&mut self, path: &str, prefix: &str) -> Vec<u32> {
+        self.root.numbers(path, prefix).unwrap_or_else(|fault| {
+            self.fault(path, &fault);
+            Vec::new()
+        })
+    }
+
     pub(super) fn fact(&mut self, name: &'static str, value: String) {
         self.report.facts.push((name, value));
     }

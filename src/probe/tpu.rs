@@ -55,11 +55,7 @@ fn vfio(scene: &mut Scene<'_>, count: bool) {
     if !scene.may_have("/dev/vfio") {
         return;
     }
-    let groups = match scene.root.numbers("/dev/vfio", "") {
-        Ok(groups) => groups,
-        Err(fault) => return scene.fault("/dev/vfio", &fault),
-    };
-    for group in groups {
+    for group in scene.numbers("/dev/vfio", "") {
         let folder = format!("/sys/kernel/iommu_groups/{group}/devices");
         let mut addresses = scene.root.names(&folder).unwrap_or_default();
         addresses.sort_unstable();

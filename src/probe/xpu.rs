@@ -35,15 +35,8 @@ pub(super) fn look(scene: &mut Scene<'_>) {
 
 /// The cards of DRM that are Intel's; whether there is one.
 fn drm(scene: &mut Scene<'_>) -> bool {
-    let cards = match scene.root.numbers(CARDS, "card") {
-        Ok(cards) => cards,
-        Err(fault) => {
-            scene.fault(CARDS, &fault);
-            return false;
-        }
-    };
     let mut any = false;
-    for number in cards {
+    for number in scene.numbers(CARDS, "card") {
         let path = format!("{CARDS}/card{number}");
         let folder = format!("{path}/device");
         let Some(found) = pci::identity(&scene.root, &folder).filter(|found| found.vendor == INTEL) else {

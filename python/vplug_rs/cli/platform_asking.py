@@ -5,9 +5,9 @@ Nothing of a driver and no plugin comes into this process: drivers and plugins a
 
 from __future__ import annotations
 
-import math
 import os
 
+from vplug_rs import env
 from vplug_rs.errors import UsageError, VplugError
 
 TYPE_CHECKING = False
@@ -38,11 +38,8 @@ def add_options(parser: argparse.ArgumentParser, who: str = "a driver may take (
 def _seconds(word: str) -> float:
     import argparse
 
-    try:
-        number = float(word)
-    except ValueError:
-        number = math.nan
-    if not 0 <= number < math.inf:
+    number = env.number_of_seconds(word)
+    if number is None:
         raise argparse.ArgumentTypeError(f"`{word}` is no number of seconds")
     return number
 

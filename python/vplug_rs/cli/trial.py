@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
+from vplug_rs import env
 from vplug_rs.errors import UsageError, VplugError
 
 TYPE_CHECKING = False
@@ -82,11 +83,8 @@ def add_policy(parser: argparse.ArgumentParser) -> None:
 def _seconds(text: str) -> float:
     import argparse
 
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < MOST_SECONDS:
+    seconds = env.number_of_seconds(text)
+    if seconds is None or not 0 < seconds < MOST_SECONDS:
         raise argparse.ArgumentTypeError("must be a number of seconds above 0")
     return seconds
 

@@ -71,7 +71,7 @@ def _hint(plugin: Plugin, phase: str, error: BaseException) -> str | None:
     """The next step, where the exception says what is missing; whatever a plugin put in its place, no second error."""
     try:
         module = sys.modules.get(plugin.value.partition(":")[0].strip())
-        if phase == "resolve" and module is not None and _is_executing(module):
+        if phase == "resolve" and module is not None and is_executing(module):
             return (
                 f"`{module.__name__}` is only partly initialised: it is being imported further out (a circular "
                 "import). Load plugins after the host's own modules are imported."
@@ -83,5 +83,6 @@ def _hint(plugin: Plugin, phase: str, error: BaseException) -> str | None:
     return None
 
 
-def _is_executing(module: Any) -> bool:
+def is_executing(module: Any) -> bool:
+    """Whether a module's import is still going on."""
     return getattr(getattr(module, "__spec__", None), "_initializing", False) is True

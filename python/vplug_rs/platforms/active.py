@@ -6,6 +6,7 @@ is taken on trust.
 
 from __future__ import annotations
 
+from vplug_rs import report
 from vplug_rs.platforms.model import UNKNOWN, Device, _Record
 
 TYPE_CHECKING = False
@@ -179,7 +180,7 @@ class _Story:
             text = f"{self.library} gave error {named(self.code, self.errors)} at {self.call}."
         elif counted:
             outcome = ANSWERED
-            text = f"{self.library} counts {self.count} device{'' if self.count == 1 else 's'}."
+            text = f"{self.library} counts {report.count(self.count or 0, 'device')}."
         else:
             outcome = UNKNOWN
             text = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vplug_rs import report
 from vplug_rs.platforms.classes import CLASSES, spoken_of
 from vplug_rs.platforms.model import (
     ABSENT,
@@ -90,8 +91,9 @@ def unfounded(chosen: Probe, builtin: Sequence[Probe]) -> list[str]:
 
 
 def _devices(probe: Probe) -> str:
-    count = len(probe.devices)
-    return f"{count} device{'' if count == 1 else 's'}" if count else probe.reason or probe.weighs(STRONG)[0].text
+    if probe.devices:
+        return report.count(len(probe.devices), "device")
+    return probe.reason or probe.weighs(STRONG)[0].text
 
 
 def mismatch(chosen: Probe | None, torch: Any) -> list[str]:

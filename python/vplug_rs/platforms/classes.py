@@ -17,10 +17,9 @@ UNSPECIFIED = "vllm.platforms.interface.UnspecifiedPlatform"
 OUT_OF_TREE = ("neuron", "hpu", "npu", "apple")
 """Platforms that can be seen, and that vLLM has by plugins only."""
 
-_OTHERS = {
-    "vllm.platforms.zen_cpu.ZenCpuPlatform": "cpu",
-    "tpu_inference.platforms.tpu_platform.TpuPlatform": "tpu",
-}
+ZEN = "vllm.platforms.zen_cpu.ZenCpuPlatform"
+PATHWAYS = "tpu_inference.platforms.tpu_platform.TpuPlatform"
+_OTHERS = {ZEN: "cpu", PATHWAYS: "tpu"}
 KNOWN = (*CLASSES.values(), *_OTHERS)
 """All classes of built-in platforms."""
 

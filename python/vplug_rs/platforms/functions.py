@@ -53,10 +53,9 @@ def resolve_current_platform_cls_qualname() -> str:
 def _ask(platform: str) -> str | None:
     from vplug_rs.platforms import advice
     from vplug_rs.platforms.model import MASKED, PRESENT, UNKNOWN
-    from vplug_rs.platforms.probing import probe
+    from vplug_rs.platforms.probing import DRIVERS, probe
 
-    # of those that are asked by default only CUDA's driver answers in a process of its own
-    for found in probe(active=None if platform == "cuda" else False):
+    for found in probe(active=None if platform in DRIVERS else False):
         if found.platform == platform:
             if found.status == UNKNOWN:
                 warn(advice.unanswered(found, matters=True))

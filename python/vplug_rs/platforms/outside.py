@@ -13,6 +13,7 @@ from vplug_rs._core import Loaded
 from vplug_rs.groups import PLATFORM, check_answer, owner, whose
 from vplug_rs.loader import PluginLoader
 from vplug_rs.loading import process
+from vplug_rs.loading.attempt import is_executing
 from vplug_rs.loading.plugin import FILTERED, Failure, Plugin
 from vplug_rs.platforms import hints
 from vplug_rs.platforms.model import ABSENT, AGAINST, INFO, PRESENT, SKIPPED, UNKNOWN, WEAK, Evidence, Probe, _Record
@@ -224,9 +225,7 @@ def _half_imported(plugin: Plugin) -> str | None:
     """The plugin's module, or a package around it, if its import is still going on further out."""
     name = plugin.value.partition(":")[0].strip()
     while name:
-        # a module object may have ideas of its own
-        spec = getattr(sys.modules.get(name), "__spec__", None)
-        if getattr(spec, "_initializing", False) is True:
+        if is_executing(sys.modules.get(name)):
             return name
         name = name.rpartition(".")[0]
     return None

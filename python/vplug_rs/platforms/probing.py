@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 SECONDS = 10.0
 """What a driver may take where nothing else is said. Some take 25 s; that is then unknown, and never absent."""
 
+DRIVERS = frozenset({"cuda"})
+"""The platforms whose drivers are asked, in processes of their own, where nobody names a library."""
+
 MOST_SECONDS = 590.0
 """More than that no driver gets: a child ends by itself after ten minutes, lest it outlive an asker that was killed."""
 

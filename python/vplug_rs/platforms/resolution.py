@@ -55,10 +55,10 @@ class Sources:
         """What is known of the built-in platforms, or of those that are named."""
         if self.probes is not None:
             return [probe for probe in self.probes if not only or probe.platform in only]
+        from vplug_rs.platforms.probing import DRIVERS
         from vplug_rs.platforms.probing import probe as ask
 
-        # of those that are asked by default only CUDA's driver answers in a process of its own
-        quiet = passive or bool(only and "cuda" not in only)
+        quiet = passive or bool(only and DRIVERS.isdisjoint(only))
         active = False if quiet else self.active
         found = ask(self.root, environment=self.environment, path=self.path, timeout=self.timeout, active=active)
         return [probe for probe in found if not only or probe.platform in only]

@@ -113,9 +113,13 @@ class Case:
         ids = {f"{self.platform}.{what}" for what in whats}
         return [one for one in self.evidence if one.id in ids]
 
+    def weighs(self, weight: str) -> list[Evidence]:
+        """The observations of one weight."""
+        return [one for one in self.evidence if one.weight == weight]
+
     def has(self, weight: str) -> bool:
         """Whether there is an observation of that weight."""
-        return any(one.weight == weight for one in self.evidence)
+        return bool(self.weighs(weight))
 
     def add_torch(self) -> None:
         """The torch build, which breaks ties and explains much."""
@@ -130,6 +134,18 @@ class Case:
         if torch is None or torch.kind in {self.platform, "unknown"}:
             return None
         return hints.advise("torch-build", wanted=self.platform, version=torch.version or "torch", kind=torch.kind)
+
+    def closed(self, *whats: str) -> tuple[str, str] | None:
+        """What to add to the reason where nodes cannot be used, and the hint; None where all can.
+
+        Args:
+            *whats: The observations that say so, as for `those`.
+        """
+        nodes = self.those(*whats)
+        if not nodes:
+            return None
+        told = f"; {seen(nodes)} cannot be used: {nodes[0].result}"
+        return told, hints.advise("render-node", node=nodes[0].subject)
 
     def nothing(self) -> Probe:
         """The end of a case without evidence."""
@@ -171,11 +187,6 @@ class Case:
             isolated=self.isolated,
             hint=hint,
         )
-
-
-def counted(number: int, one: str, more: str | None = None) -> str:
-    """`1 GPU`, `2 GPUs`."""
-    return f"{number} {one if number == 1 else more or one + 's'}"
 
 
 def seen(evidence: Iterable[Evidence]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vplug_rs.platforms.classes import CLASSES, ZEN
 from vplug_rs.platforms.judges.context import Case
 from vplug_rs.platforms.model import ABSENT, INFO, PRESENT, STRONG
 
@@ -12,8 +13,7 @@ if TYPE_CHECKING:
     from vplug_rs.platforms.judges.context import Context
     from vplug_rs.platforms.model import Device, Evidence, Probe
 
-QUALNAME = "vllm.platforms.cpu.CpuPlatform"
-ZEN = "vllm.platforms.zen_cpu.ZenCpuPlatform"
+QUALNAME = CLASSES["cpu"]
 
 
 def judge(evidence: Sequence[Evidence], devices: Sequence[Device], context: Context) -> Probe:

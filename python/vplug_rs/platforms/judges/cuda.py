@@ -6,9 +6,11 @@ silence, are none: the platform is unknown then, and never absent.
 
 from __future__ import annotations
 
+from vplug_rs import report
 from vplug_rs.platforms import hints, masks
+from vplug_rs.platforms.classes import CLASSES
 from vplug_rs.platforms.judges import codes, cuda_hints
-from vplug_rs.platforms.judges.context import LIBCUDA, NVML, OTHER_NVML, Case, counted, seen, sentence
+from vplug_rs.platforms.judges.context import LIBCUDA, NVML, OTHER_NVML, Case, seen, sentence
 from vplug_rs.platforms.model import ABSENT, AGAINST, INFO, PRESENT, STRONG, UNKNOWN, WEAK, Device
 
 TYPE_CHECKING = False
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from vplug_rs.platforms.judges.context import Context
     from vplug_rs.platforms.model import Evidence, Probe
 
-QUALNAME = "vllm.platforms.cuda.CudaPlatform"
+QUALNAME = CLASSES["cuda"]
 
 
 def needs_nvml(evidence: Iterable[Evidence]) -> bool:
@@ -91,7 +93,7 @@ def _unasked(case: Case) -> Probe:
     if case.those("pci"):
         reason = "the GPUs on the PCI bus are set aside for virtual machines; NVML was not asked"
         return case.close(ABSENT, reason, hint=hints.advise("no-gpu-given"))
-    weak = [one for one in case.evidence if one.weight == WEAK]
+    weak = case.weighs(WEAK)
     bare = case.those("driver") and not case.those("library")
     hint = hints.advise("container-without-runtime") if bare else None
     return case.close(ABSENT, f"no GPU, only {seen(weak)}; NVML was not asked", hint=hint)
@@ -106,7 +108,7 @@ def _is_closed(case: Case) -> bool:
 
 def _answered(case: Case, answer: Any) -> Probe:
     count = answer.count or 0
-    gpus = counted(count, "GPU")
+    gpus = report.count(count, "GPU")
     weight = STRONG if count else AGAINST
     text = f"NVML counts {gpus}" if count else "NVML counts no GPU"
     case.add("nvml", "call", "nvmlDeviceGetCount_v2", str(count), weight, text)  # `answer.call` is the last one
@@ -169,7 +171,7 @@ def _second_opinion(case: Case, second: Any, error: str) -> Probe:
     case.backend = second.backend
     if count:
         case.devices = case.devices or [Device(index) for index in range(count)]
-        reason = f"libcuda counts {counted(count, 'GPU')} under WSL, though NVML does not work ({error})"
+        reason = f"libcuda counts {report.count(count, 'GPU')} under WSL, though NVML does not work ({error})"
         return case.close(PRESENT, reason, qualname=QUALNAME, hint=case.torch_hint(), hiding=_masks(case))
     if silent:
         reason = f"{error}, and libcuda did not answer: {sentence(second.text)}"

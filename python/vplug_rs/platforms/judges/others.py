@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from vplug_rs import report
 from vplug_rs.platforms import hints
-from vplug_rs.platforms.judges.context import Case, counted, seen
+from vplug_rs.platforms.judges.context import Case, seen
 from vplug_rs.platforms.model import ABSENT, PRESENT, STRONG, WEAK
 
 TYPE_CHECKING = False
@@ -32,10 +33,10 @@ def judge(platform: str, evidence: Sequence[Evidence], devices: Sequence[Device]
     if platform == "apple":
         return _apple(case)
     if case.has(STRONG):
-        many = counted(len(case.devices), _NAMES[platform]) if case.devices else f"a {_NAMES[platform]}"
+        many = report.count(len(case.devices), _NAMES[platform]) if case.devices else f"a {_NAMES[platform]}"
         reason = f"{many} seen; the platform comes from a plugin"
         return case.close(PRESENT, reason, hint=hints.advise("out-of-tree", plugin=PLUGINS[platform]))
-    weak = [one for one in case.evidence if one.weight == WEAK]
+    weak = case.weighs(WEAK)
     return case.close(ABSENT, f"no {_NAMES[platform]}, only {seen(weak)}") if weak else case.nothing()
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from vplug_rs import report
 from vplug_rs.platforms import hints, masks
-from vplug_rs.platforms.judges.context import AMDSMI, Case, counted, seen, sentence
+from vplug_rs.platforms.classes import CLASSES
+from vplug_rs.platforms.judges.context import AMDSMI, Case, seen, sentence
 from vplug_rs.platforms.model import ABSENT, INFO, PRESENT, STRONG, WEAK
 
 TYPE_CHECKING = False
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
     from vplug_rs.platforms.judges.context import Context
     from vplug_rs.platforms.model import Device, Evidence, Probe
 
-QUALNAME = "vllm.platforms.rocm.RocmPlatform"
+QUALNAME = CLASSES["rocm"]
 
 
 def judge(evidence: Sequence[Evidence], devices: Sequence[Device], context: Context) -> Probe:
@@ -33,18 +35,19 @@ def judge(evidence: Sequence[Evidence], devices: Sequence[Device], context: Cont
     if gpus:
         return _listed(case, gpus)
     if answered:
-        return _present(case, f"amdsmi counts {counted(answered, 'AMD GPU')}")
+        return _present(case, f"amdsmi counts {report.count(answered, 'AMD GPU')}")
     if case.those("wsl"):
         return _under_wsl(case)
     on_bus = [one for one in case.those("pci") if one.weight == STRONG]
     if on_bus and control:
-        return _present(case, f"{counted(len(on_bus), 'AMD GPU')} on the PCI bus, and /dev/kfd; the kernel lists none")
+        many = report.count(len(on_bus), "AMD GPU")
+        return _present(case, f"{many} on the PCI bus, and /dev/kfd; the kernel lists none")
     if on_bus:
         reason = "an AMD GPU is on the PCI bus, and /dev/kfd is missing"
         return case.close(ABSENT, reason, hint=hints.advise("amdgpu-not-loaded"))
     if control and _is_hidden(case) and context.torch is not None and context.torch.kind == "rocm":
         return _present(case, "/dev/kfd, the kernel's list cannot be read, and torch is built for ROCm")
-    weak = [one for one in case.evidence if one.weight == WEAK]
+    weak = case.weighs(WEAK)
     hint = (_amdsmi_hint(case) if _is_hidden(case) else None) or hints.advise("kfd-without-gpu")
     return case.close(ABSENT, f"no GPU that computes, only {seen(weak)}", hint=hint if control else None)
 
@@ -52,7 +55,7 @@ def judge(evidence: Sequence[Evidence], devices: Sequence[Device], context: Cont
 def _listed(case: Case, gpus: Sequence[Evidence]) -> Probe:
     """GPUs in the kernel's list. Sysfs is the host's in every container, and nothing computes without /dev/kfd."""
     found = sum(one.weight == STRONG for one in gpus)
-    reason = f"{counted(found, 'AMD GPU')} in the kernel's list"
+    reason = f"{report.count(found, 'AMD GPU')} in the kernel's list"
     if not found:
         reason = f"only graphics inside a processor ({seen(gpus)})"
     if case.those("control"):
@@ -61,11 +64,8 @@ def _listed(case: Case, gpus: Sequence[Evidence]) -> Probe:
 
 
 def _present(case: Case, reason: str) -> Probe:
-    closed = case.those("render", "access")
-    hint = case.torch_hint() or _amdsmi_hint(case)
-    if closed:
-        reason += f"; {seen(closed)} cannot be used: {closed[0].result}"
-        hint = hints.advise("render-node", node=closed[0].subject)
+    told, hint = case.closed("render", "access") or ("", case.torch_hint() or _amdsmi_hint(case))
+    reason += told
     return case.close(PRESENT, reason, qualname=QUALNAME, hint=hint, hiding=masks.rocm(case.context.environment))
 
 

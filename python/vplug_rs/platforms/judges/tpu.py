@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from vplug_rs import report
 from vplug_rs.platforms import hints, masks
-from vplug_rs.platforms.judges.context import Case, counted, seen
+from vplug_rs.platforms.classes import CLASSES, PATHWAYS
+from vplug_rs.platforms.judges.context import Case, seen
 from vplug_rs.platforms.model import ABSENT, PRESENT, STRONG, WEAK
 
 TYPE_CHECKING = False
@@ -13,8 +15,7 @@ if TYPE_CHECKING:
     from vplug_rs.platforms.judges.context import Context
     from vplug_rs.platforms.model import Device, Evidence, Probe
 
-QUALNAME = "vllm.platforms.tpu.TpuPlatform"
-PATHWAYS = "tpu_inference.platforms.tpu_platform.TpuPlatform"
+QUALNAME = CLASSES["tpu"]
 
 
 def judge(evidence: Sequence[Evidence], devices: Sequence[Device], context: Context) -> Probe:
@@ -37,13 +38,13 @@ def judge(evidence: Sequence[Evidence], devices: Sequence[Device], context: Cont
         reason = f"{pathways[0].subject} asks for Pathways"
         return case.close(PRESENT, reason, qualname=PATHWAYS, hint=_hint(case), hiding=hiding)
     if chip:
-        chips = counted(len(case.devices), "TPU chip") if case.devices else "a TPU chip"
+        chips = report.count(len(case.devices), "TPU chip") if case.devices else "a TPU chip"
         reason = f"{chips} seen" + ("" if libtpu else "; libtpu is not installed")
         return case.close(PRESENT, reason, qualname=QUALNAME, hint=_hint(case), hiding=hiding)
     if libtpu is not None:
         reason = "libtpu is installed, and no chip is seen"
         return case.close(PRESENT, reason, qualname=QUALNAME, hiding=hiding)
-    weak = [one for one in case.evidence if one.weight == WEAK]
+    weak = case.weighs(WEAK)
     if weak:
         return case.close(ABSENT, f"no TPU that is known, only {seen(weak)}")
     return case.nothing()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from vplug_rs.platforms import hints, masks
-from vplug_rs.platforms.judges.context import Case, counted, seen
+from vplug_rs import report
+from vplug_rs.platforms import masks
+from vplug_rs.platforms.classes import CLASSES
+from vplug_rs.platforms.judges.context import Case, seen
 from vplug_rs.platforms.model import ABSENT, PRESENT, STRONG, WEAK
 
 TYPE_CHECKING = False
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
     from vplug_rs.platforms.judges.context import Context
     from vplug_rs.platforms.model import Device, Evidence, Probe
 
-QUALNAME = "vllm.platforms.xpu.XPUPlatform"
+QUALNAME = CLASSES["xpu"]
 
 
 def judge(evidence: Sequence[Evidence], devices: Sequence[Device], context: Context) -> Probe:
@@ -29,18 +31,14 @@ def judge(evidence: Sequence[Evidence], devices: Sequence[Device], context: Cont
         return case.nothing()
     case.add_torch()
     torch = context.torch
-    weak = [one for one in case.evidence if one.weight == WEAK]
+    weak = case.weighs(WEAK)
     if case.has(STRONG):
         discrete = sum(device.integrated is not True for device in case.devices)
-        reason = f"{counted(discrete, 'Intel GPU')} seen" if discrete else "an Intel GPU is seen"
+        reason = f"{report.count(discrete, 'Intel GPU')} seen" if discrete else "an Intel GPU is seen"
     elif torch is not None and torch.kind == "xpu":
         reason = f"graphics inside a processor ({seen(weak)}), and torch is built for XPU"
     else:
         built = f"torch is built for {torch.kind}" if torch else "there is no torch for XPU"
         return case.close(ABSENT, f"only graphics inside a processor ({seen(weak)}), and {built}")
-    closed = case.those("render")
-    hint = case.torch_hint()
-    if closed:
-        reason += f"; {seen(closed)} cannot be used: {closed[0].result}"
-        hint = hints.advise("render-node", node=closed[0].subject)
-    return case.close(PRESENT, reason, qualname=QUALNAME, hint=hint, hiding=masks.xpu(context.environment))
+    told, hint = case.closed("render") or ("", case.torch_hint())
+    return case.close(PRESENT, reason + told, qualname=QUALNAME, hint=hint, hiding=masks.xpu(context.environment))
