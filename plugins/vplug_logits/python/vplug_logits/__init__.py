@@ -1,0 +1,47 @@
+"""A two-stage LM head: a low-bit sketch of the whole vocabulary, then exact logits of the rows that matter.
+
+    undo = vplug_logits.patch(model)         # a transformers model; in vLLM the plugin does it
+
+Importing this package imports no torch: what needs it comes when it is asked for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from vplug_logits.errors import (
+    ArtefactDamagedError,
+    ArtefactError,
+    ArtefactForeignError,
+    ArtefactMissingError,
+    BadInputError,
+    BuildError,
+    ConfigError,
+    LogitsError,
+    UnsupportedHeadError,
+)
+
+if TYPE_CHECKING:
+    from typing import Any
+
+_LATE: dict[str, str] = {}
+
+__all__ = [
+    "ArtefactDamagedError",
+    "ArtefactError",
+    "ArtefactForeignError",
+    "ArtefactMissingError",
+    "BadInputError",
+    "BuildError",
+    "ConfigError",
+    "LogitsError",
+    "UnsupportedHeadError",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs torch when it is first asked for."""
+    if name in _LATE:
+        return getattr(import_module(_LATE[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

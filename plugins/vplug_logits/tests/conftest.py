@@ -1,0 +1,1 @@
+"""What the tests share: seeds, small heads."""
