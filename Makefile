@@ -19,7 +19,7 @@ PYTEST_ARGS ?=
 
 export PYO3_PYTHON := $(BIN)/python
 
-.PHONY: help setup dev demo test test-long oracle test-rust test-model test-python test-pythons test-vllm lint lint-rust lint-python format \
+.PHONY: help setup dev demo test test-long oracle test-rust test-model test-python test-pythons test-logits test-vllm lint lint-rust lint-python lint-logits format \
 	bench bench-quick bench-setup gate lock wheel clean
 
 help: ## print this list
@@ -50,7 +50,7 @@ wheel: $(STAMP) ## build the wheel into dist/
 demo: dev ## build, then answer on your own environment: entry points, time beside importlib.metadata, one `vplug why`
 	@$(BIN)/python tools/demo.py $(PYTHON)
 
-test: test-rust test-model test-python test-pythons ## all tests: Rust, Python here, Python on every interpreter of 3.11 to 3.13 found
+test: test-rust test-model test-python test-pythons test-logits ## all tests: Rust, Python here, Python on every interpreter of 3.11 to 3.13 found, the logits plugin
 
 oracle: dev ## 2,000 generated installations: vLLM's own loader beside ours
 	VPLUG_ORACLE_PAIRS=2000 $(BIN)/python -m pytest tests/test_vllm_oracle.py -s $(PYTEST_ARGS)
@@ -70,8 +70,12 @@ test-long: dev ## the long oracle (40 seeds) and a thousand examples for each pr
 test-pythons: wheel ## pytest on the built wheel, on each other interpreter found
 	$(BIN)/python tools/test_pythons.py --environments $(VENV)-pythons -- $(PYTEST_ARGS)
 
-test-vllm: wheel ## the built wheel in a real vLLM on the CPU: an environment of 6 GB, then ten minutes
+test-logits: $(STAMP) ## plugins/vplug_logits without an engine: an environment of 6 GB, then a few minutes
+	$(BIN)/python tools/test_logits.py --environment $(VENV)-vllm -- $(PYTEST_ARGS)
+
+test-vllm: wheel ## the built wheel, then plugins/vplug_logits, in a real vLLM on the CPU: an environment of 6 GB, then 20 minutes
 	$(BIN)/python tools/test_vllm.py --environment $(VENV)-vllm -- $(PYTEST_ARGS)
+	$(BIN)/python tools/test_logits.py --vllm --environment $(VENV)-vllm -- $(PYTEST_ARGS)
 
 lint: lint-rust lint-python ## every check that runs no test
 
@@ -89,6 +93,10 @@ lint-python: dev
 	MYPYPATH=tests/real_vllm:tests/real_vllm/plugins $(BIN)/mypy $(wildcard tests/real_vllm/*.py tests/real_vllm/*/*.py)
 	MYPYPATH=python $(BIN)/stubtest vplug_rs._core --mypy-config-file pyproject.toml --allowlist tools/stubtest_allowlist.txt
 	PYTHONPATH=python $(BIN)/lint-imports
+
+lint-logits: $(STAMP) ## types of plugins/vplug_logits, which know torch's and vLLM's: after `make test-logits`
+	cd plugins/vplug_logits && MYPYPATH=python:tests $(BIN)/mypy --config-file ../../pyproject.toml \
+		--python-executable $(VENV)-vllm/bin/python python tests
 
 format: $(STAMP) ## rewrite the sources as `make lint` wants them
 	cargo fmt
