@@ -75,6 +75,7 @@ print(_core.caught())
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.every_python,  # once is enough: the compiler's work is the same for each, and its folder is one
     pytest.mark.timeout(400),
     pytest.mark.skipif(sys.platform != "linux", reason="the build script does nothing elsewhere"),
     pytest.mark.skipif(shutil.which("cargo") is None, reason="needs cargo"),

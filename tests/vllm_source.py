@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import tempfile
 import zipfile
@@ -29,16 +30,24 @@ def modules(*more: str) -> Path:
     Args:
         more: Names in `MORE` that are needed, too.
     """
-    if not all((KEPT / f"{name}.py").is_file() for name in (*MEMBERS, *more)):
-        _fetch()
+    if not _complete(more):
+        KEPT.mkdir(parents=True, exist_ok=True)
+        # interpreters are tested side by side, and one download of that size is enough
+        with (KEPT / ".lock").open("wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not _complete(more):
+                _fetch()
     return KEPT
+
+
+def _complete(more: tuple[str, ...]) -> bool:
+    return all((KEPT / f"{name}.py").is_file() for name in (*MEMBERS, *more))
 
 
 def _fetch() -> None:
     with tempfile.TemporaryDirectory(prefix="vplug-vllm-") as where:
         platform = ("--only-binary", ":all:", "--platform", "manylinux_2_28_x86_64")
         wheel = package_index.download(Path(where), f"vllm=={RELEASE}", *platform)
-        KEPT.mkdir(parents=True, exist_ok=True)
         with zipfile.ZipFile(wheel) as archive:
             for name, member in (MEMBERS | MORE).items():
                 new = KEPT / f".{name}.{os.getpid()}"
