@@ -15,6 +15,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 # Warnings are errors only here, so that half-written code still builds.
 CLIPPY := cargo clippy --locked --all-targets
 BENCH := $(BIN)/python benches/python
+TEST_PYTHONS := $(BIN)/python tools/test_pythons.py --environments $(VENV)-pythons
 PYTEST_ARGS ?=
 
 export PYO3_PYTHON := $(BIN)/python
@@ -50,7 +51,9 @@ wheel: $(STAMP) ## build the wheel into dist/
 demo: dev ## build, then answer on your own environment: entry points, time beside importlib.metadata, one `vplug why`
 	@$(BIN)/python tools/demo.py $(PYTHON)
 
-test: test-rust test-model test-python test-pythons test-logits ## all tests: Rust, Python here, Python on every interpreter of 3.11 to 3.13 found, the logits plugin
+test: test-rust test-model dev wheel ## all tests: Rust, Python here, Python on every interpreter of 3.11 to 3.13 found, the logits plugin
+	$(TEST_PYTHONS) --here -- $(PYTEST_ARGS)
+	$(MAKE) test-logits
 
 oracle: dev ## 2,000 generated installations: vLLM's own loader beside ours
 	VPLUG_ORACLE_PAIRS=2000 $(BIN)/python -m pytest tests/test_vllm_oracle.py -s $(PYTEST_ARGS)
@@ -67,8 +70,8 @@ test-python: dev ## pytest in .venv
 test-long: dev ## the long oracle (40 seeds) and a thousand examples for each property; an hour and more
 	VPLUG_LONG=1 $(BIN)/python -m pytest --hypothesis-profile=slow --timeout=4000 $(PYTEST_ARGS)
 
-test-pythons: wheel ## pytest on the built wheel, on each other interpreter found
-	$(BIN)/python tools/test_pythons.py --environments $(VENV)-pythons -- $(PYTEST_ARGS)
+test-pythons: wheel ## pytest on the built wheel, on each other interpreter found, side by side
+	$(TEST_PYTHONS) -- $(PYTEST_ARGS)
 
 test-logits: $(STAMP) ## plugins/vplug_logits without an engine: an environment of 6 GB, then a few minutes
 	$(BIN)/python tools/test_logits.py --environment $(VENV)-vllm -- $(PYTEST_ARGS)
