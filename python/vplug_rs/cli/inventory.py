@@ -218,7 +218,7 @@ def load(paths: Iterable[object] | None = None) -> Site:
             skipped, as the import system does.
     """
     everything = list(sys.path if paths is None else paths)
-    strings = [path for path in everything if isinstance(path, str) and _can_be_a_file(path)]
+    strings = [path for path in everything if isinstance(path, str) and _core.names_a_file(path)]
     odd = [path for path in everything if not isinstance(path, str)]
     inventory = _core.Scanner().scan(strings)
     by_number: dict[int, Copy] = {}
@@ -242,11 +242,3 @@ def load(paths: Iterable[object] | None = None) -> Site:
 
         diagnostics += archives.merge(inventory.deferred, copies, entries)
     return Site(strings, copies, entries, diagnostics)
-
-
-def _can_be_a_file(path: str) -> bool:
-    try:
-        os.fsencode(path)
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -2,6 +2,8 @@
 
 import os
 
+from vplug_rs import _core
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,18 +20,10 @@ def strings(path: "Iterable[Any]") -> "list[str]":
                 text = os.fspath(entry)
             except TypeError:
                 text = None
-        if isinstance(text, str) and _encodable(text):
+        if isinstance(text, str) and _core.names_a_file(text):
             out.append(text)
         else:
             from vplug_rs.metadata import _report
 
             _report.note("path-entry-not-a-string", "sys.path", f"{entry!r} is no string that names a file")
     return out
-
-
-def _encodable(text: str) -> bool:
-    try:
-        os.fsencode(text)
-    except UnicodeError:
-        return False
-    return True

