@@ -10,7 +10,7 @@ import os
 from vplug_rs import env, report
 from vplug_rs.cli import platform_asking, platform_text
 from vplug_rs.groups import PLATFORM
-from vplug_rs.platforms import model
+from vplug_rs.platforms import handover, masks, model
 from vplug_rs.platforms.classes import OUT_OF_TREE
 from vplug_rs.platforms.model import Resolution
 
@@ -25,12 +25,7 @@ if TYPE_CHECKING:
     from vplug_rs.platforms.cleanliness import Cleanliness
     from vplug_rs.platforms.model import Probe
 
-VARIABLES = (
-    "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "HIP_VISIBLE_DEVICES",
-    "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK", "ONEAPI_DEVICE_SELECTOR", "TPU_VISIBLE_CHIPS", "JAX_PLATFORMS",
-    "VLLM_TPU_USING_PATHWAYS", "VLLM_TARGET_DEVICE", "VLLM_PLUGINS", "VPLUG_PLATFORM", "VPLUG_PLATFORM_FORCE",
-    "VPLUG_PROBE_TIMEOUT", "VPLUG_ON_UNKNOWN",
-)  # fmt: skip
+VARIABLES = (*handover.CHOOSING, "NVIDIA_VISIBLE_DEVICES", masks.CUDA_ORDER)
 """The variables that hide devices or choose a platform; those that are set are shown."""
 
 STATUS_CONFLICT = 2

@@ -35,12 +35,14 @@ SCHEMA = 1
 MOST = 2000
 """Characters that such a text may have."""
 
-RELEVANT = (
-    "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "JAX_PLATFORMS", "LD_LIBRARY_PATH", "ONEAPI_DEVICE_SELECTOR",
-    "ROCR_VISIBLE_DEVICES", "TPU_VISIBLE_CHIPS", "VLLM_PLUGINS", "VLLM_TARGET_DEVICE", "VLLM_TPU_USING_PATHWAYS",
-    "VPLUG_ON_UNKNOWN", "VPLUG_PLATFORM", "VPLUG_PLATFORM_FORCE", "VPLUG_POLICY", "VPLUG_PROBE_TIMEOUT",
-    "ZE_AFFINITY_MASK",
+CHOOSING = (
+    "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK", "ONEAPI_DEVICE_SELECTOR",
+    "TPU_VISIBLE_CHIPS", "JAX_PLATFORMS", "VLLM_TPU_USING_PATHWAYS", "VLLM_TARGET_DEVICE", "VLLM_PLUGINS",
+    env.PLATFORM, env.PLATFORM_FORCE, env.PROBE_TIMEOUT, env.ON_UNKNOWN,
 )  # fmt: skip
+"""The variables that hide devices or choose a platform, as far as an outcome can depend on them."""
+
+RELEVANT = (*CHOOSING, "LD_LIBRARY_PATH", env.POLICY)
 """The variables that an outcome can depend on."""
 
 _TEXTS = ("platform", "qualname", "rule", "source", "status", "print")
