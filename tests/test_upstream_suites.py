@@ -68,8 +68,7 @@ def test_stdlib_suite_with_a_late_install(minor: int, tmp_path: Path) -> None:
 @pytest.fixture(scope="session")
 def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Fetch the release whose suite is run, once for all interpreters."""
-    where = tmp_path_factory.mktemp("sdist")
-    return package_index.download(where, f"importlib_metadata=={SDIST_RELEASE}", "--no-binary", ":all:")
+    return package_index.sdist(tmp_path_factory.mktemp("sdist"), f"importlib_metadata=={SDIST_RELEASE}")
 
 
 @each_minor()
