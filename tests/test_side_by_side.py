@@ -130,16 +130,20 @@ def interrupted(here: Path, prepare: str, number: int) -> tuple[str, list[str]]:
             print("interrupted by", interrupted, interrupted.signal)
         """,
     )
-    limit = time.monotonic() + 30
-    while not all((here / name).exists() for name in texts):
-        assert time.monotonic() < limit
-        assert process.poll() is None
-        time.sleep(0.01)
-    pids = [int(word) for name in texts for word in (here / "logs" / f"{name}.txt").read_text("utf-8").split()]
-    assert len(pids) == 4
-    assert not any(map(gone, pids)), "a look sees those that run"
-    process.send_signal(number)
-    output, _ = process.communicate(timeout=60)
+    try:
+        limit = time.monotonic() + 30
+        while not all((here / name).exists() for name in texts):
+            assert time.monotonic() < limit
+            assert process.poll() is None
+            time.sleep(0.01)
+        pids = [int(word) for name in texts for word in (here / "logs" / f"{name}.txt").read_text("utf-8").split()]
+        assert len(pids) == 4
+        assert not any(map(gone, pids)), "a look sees those that run"
+        process.send_signal(number)
+        output, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.communicate()
     return output, [(here / "logs" / f"{name}.txt").read_text("utf-8") for name in texts]
 
 
