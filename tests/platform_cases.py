@@ -143,10 +143,10 @@ HOSTS = [
         exit=0,
     ),
     Case(
-        "WSL without libraries",
+        "WSL without NVML, where libcuda counts no GPU",
         root="wsl-without-libraries",
         status={"cuda": "absent"},
-        evidence=("cuda.wsl",),
+        evidence=("cuda.wsl", "cuda.second-opinion"),
         cuda=True,
     ),
     Case(

@@ -106,6 +106,7 @@ def test_a_wrong_command_line(words: list[str], message: str, capsys: pytest.Cap
         ("nvidia-h100x8", ["rocm"], 1, "rocm (AMD GPU)  absent  nothing of it was seen"),
         ("driver-mismatch", [], 3, "cuda (NVIDIA GPU)  unknown  "),
         ("driver-mismatch", ["CUDA", "tpu"], 3, "cuda (NVIDIA GPU)  unknown  "),
+        ("wsl-without-libraries", [], 3, "cuda (NVIDIA GPU)  unknown  "),
         ("masked", [], 0, "cuda (NVIDIA GPU)  masked  "),
         ("ascend", [], 0, "npu (Huawei Ascend)  present  "),
         ("empty", [], 1, "cpu (processor)  absent  "),

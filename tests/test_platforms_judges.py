@@ -256,12 +256,22 @@ def test_a_second_opinion_is_for_wsl_and_two_errors_only() -> None:
     assert not codes.wants_second_opinion([WSL], answer("unknown"))
 
 
-@pytest.mark.parametrize(("how", "status"), [("exited", ABSENT), ("timeout", UNKNOWN), ("signal", UNKNOWN)])
-def test_a_libcuda_that_is_not_there_is_an_answer_and_one_that_hangs_is_none(how: str, status: str) -> None:
+@pytest.mark.parametrize(("how", "hint"), [("exited", "wsl"), ("timeout", "timeout"), ("signal", "crash")])
+@pytest.mark.parametrize("code", [9, 12])
+def test_under_wsl_a_libcuda_that_is_not_there_knows_as_little_as_one_that_hangs(
+    how: str, hint: str, code: int
+) -> None:
     second = answer("unknown", call="dlopen", backend="libcuda", text="The CUDA driver was not asked: no such file.")
-    probe = judge_cuda([WSL], error(9), answers={LIBCUDA: second}, ends={LIBCUDA: how})
-    assert probe.status == status
-    assert ids(probe)["cuda.second-opinion"] == (AGAINST if status == ABSENT else INFO)
+    probe = judge_cuda([WSL], error(code), answers={LIBCUDA: second}, ends={LIBCUDA: how})
+    assert (probe.status, probe.qualname) == (UNKNOWN, None)
+    assert ids(probe)["cuda.second-opinion"] == INFO
+    assert advised(hint, probe.hint)
+
+
+@pytest.mark.parametrize(("code", "status"), [(9, UNKNOWN), (12, UNKNOWN), (4, ABSENT), (18, ABSENT)])
+def test_under_wsl_nvml_alone_does_not_say_for_certain_that_there_is_no_driver(code: int, status: str) -> None:
+    probe = judge_cuda([WSL], error(code))  # no time was left for the second opinion
+    assert (probe.status, "libcuda" in probe.reason) == (status, status == UNKNOWN)
 
 
 @pytest.mark.parametrize(
@@ -303,7 +313,16 @@ def test_files_alone_make_a_gpu_that_is_not_confirmed(one: Evidence) -> None:
     assert probe.reason == "seen, not confirmed: NVML was not asked"
 
 
-@pytest.mark.parametrize("one", [CONTROL, DRIVER, LIBRARY, WSL])
+def test_under_wsl_files_alone_know_nothing_and_say_whom_to_ask() -> None:
+    for evidence in ([WSL], [WSL, LIBRARY]):
+        probe = judge_cuda(evidence)
+        assert (probe.status, probe.qualname, probe.backend) == (UNKNOWN, None, "passive")
+        assert "/dev/dxg" in probe.reason
+        assert advised("wsl-not-asked", probe.hint)
+    assert judge_cuda([WSL, PCI]).status == PRESENT
+
+
+@pytest.mark.parametrize("one", [CONTROL, DRIVER, LIBRARY])
 def test_weak_signs_alone_make_none(one: Evidence) -> None:
     probe = judge_cuda([one])
     assert (probe.status, probe.qualname) == (ABSENT, None)

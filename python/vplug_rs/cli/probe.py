@@ -30,7 +30,8 @@ Status of a platform:
   masked   it is here, and a variable hides all of its devices
   absent   it is not here, or cannot be used, and that is certain
   unknown  the driver did not answer: it hung, crashed or failed in a way that
-           says nothing; this is never taken for absent
+           says nothing, or under WSL was not asked or not found; this is never
+           taken for absent
   skipped  nobody asked
 
 Marks of evidence:

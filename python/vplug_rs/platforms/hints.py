@@ -118,6 +118,13 @@ HINTS: dict[str, tuple[str, str]] = {
             "for libraries"
         ),
     ),
+    "wsl-not-asked": (
+        "WSL by its files alone: they tell of a GPU, and not whose it is",
+        (
+            "ask the driver inside that WSL, with `vplug doctor --platform` and neither --passive nor a time of 0; "
+            "only it knows whose GPU Windows lends"
+        ),
+    ),
     "amdsmi-missing": (
         "an AMD GPU or /dev/kfd is seen, and the module amdsmi is not found",
         (

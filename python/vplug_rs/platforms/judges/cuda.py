@@ -94,6 +94,9 @@ def _unasked(case: Case) -> Probe:
         reason = "the GPUs on the PCI bus are set aside for virtual machines; NVML was not asked"
         return case.close(ABSENT, reason, hint=hints.advise("no-gpu-given"))
     weak = case.weighs(WEAK)
+    if case.those("wsl"):
+        reason = f"a GPU under WSL that may be anyone's, seen by {seen(weak)}; neither NVML nor libcuda was asked"
+        return case.close(UNKNOWN, reason, hint=hints.advise("wsl-not-asked"))
     bare = case.those("driver") and not case.those("library")
     hint = hints.advise("container-without-runtime") if bare else None
     return case.close(ABSENT, f"no GPU, only {seen(weak)}; NVML was not asked", hint=hint)
@@ -156,15 +159,15 @@ def _refused(case: Case, answer: Any) -> Probe:
     if second is not None:
         return _second_opinion(case, second, error)
     hint = cuda_hints.of_error(case, code)
+    if codes.wants_second_opinion(case.evidence, answer):
+        return case.close(UNKNOWN, f"{error}, and libcuda, which may know better under WSL, was not asked", hint=hint)
     return case.close(ABSENT if definite else UNKNOWN, error, hint=hint)
 
 
 def _second_opinion(case: Case, second: Any, error: str) -> Probe:
     """What libcuda says under WSL, where NVML says that there is no driver."""
     count = (second.count or 0) if second.outcome == "answered" else 0
-    # a library that is not there, or cannot be loaded, is an answer
-    missing = second.call == "dlopen" and case.context.ends.get(LIBCUDA) == "exited"
-    silent = second.outcome == "unknown" and not missing
+    silent = second.outcome == "unknown"
     weight = STRONG if count else INFO if silent else AGAINST
     said = str(count) if second.outcome == "answered" else f"error {second.code}" if second.code is not None else ""
     case.add("second-opinion", "call", second.call, said, weight, sentence(second.text))
@@ -173,11 +176,14 @@ def _second_opinion(case: Case, second: Any, error: str) -> Probe:
         case.devices = case.devices or [Device(index) for index in range(count)]
         reason = f"libcuda counts {report.count(count, 'GPU')} under WSL, though NVML does not work ({error})"
         return case.close(PRESENT, reason, qualname=QUALNAME, hint=case.torch_hint(), hiding=_masks(case))
+    if silent and second.call == "dlopen" and case.context.ends.get(LIBCUDA) == "exited":
+        # there is a GPU, and nobody who could say whose was found
+        reason = f"a GPU under WSL that may be anyone's: {error}, and libcuda cannot be loaded"
+        return case.close(UNKNOWN, reason, hint=hints.advise("wsl"))
     if silent:
         reason = f"{error}, and libcuda did not answer: {sentence(second.text)}"
         return case.close(UNKNOWN, reason, hint=cuda_hints.of_silence(case, LIBCUDA))
-    why = "libcuda cannot be loaded" if missing else "libcuda has no GPU either"
-    return case.close(ABSENT, f"{error}, and {why}", hint=hints.advise("wsl"))
+    return case.close(ABSENT, f"{error}, and libcuda has no GPU either", hint=hints.advise("wsl"))
 
 
 def _silent(case: Case, answer: Any) -> Probe:
