@@ -45,7 +45,15 @@ NVML = [
     nvml("shutdown error", "present", 0, fake={"COUNT": "1", "RC_nvmlShutdown": "999"}, devices=1),
     nvml("first lost", "present", 0, fake={"COUNT": "3", "LOST": "0"}, devices=3),
     nvml("middle lost", "present", 0, fake={"COUNT": "3", "LOST": "1"}, devices=3),
-    nvml("all lost", "present", 0, fake={"COUNT": "2", "LOST": "all"}, devices=2),
+    # they are there, and nothing can run: as with a driver that hangs
+    nvml(
+        "all lost",
+        "present",
+        3,
+        fake={"COUNT": "2", "LOST": "all"},
+        devices=2,
+        texts=("cuda.all-lost", "none that may be used answers", "dmesg"),
+    ),
     nvml("memory not supported", "present", 0, fake={"COUNT": "1", "RC_nvmlDeviceGetMemoryInfo": "3"}, devices=1),
     nvml("name not supported", "present", 0, fake={"COUNT": "1", "RC_nvmlDeviceGetName": "3"}, devices=1),
     nvml("old driver", "present", 0, variant="no-flags", fake={"COUNT": "1"}, devices=1),

@@ -11,7 +11,7 @@ from vplug_rs import cli
 from vplug_rs.cli import platform_text, probe
 from vplug_rs.platforms import model
 from vplug_rs.platforms.model import Device, Evidence, Probe
-from vplug_rs.testing import roots
+from vplug_rs.testing import libraries, roots
 
 __all__ = ["lab"]
 
@@ -118,6 +118,20 @@ def test_roots(lab: CommandLab, name: str, words: list[str], status: int, first:
     assert (done.returncode, done.stderr) == (status, "")
     assert done.stdout.startswith(first)
     assert ("nothing seen of: " in done.stdout) is (not words)
+
+
+@pytest.mark.parametrize(("lost", "status"), [("1", 0), ("all", 3)])
+def test_a_driver_that_has_lost_every_device_is_no_success(lab: CommandLab, lost: str, status: int) -> None:
+    if libraries.compiler() is None:
+        pytest.skip("no C compiler, so there is no driver to be scripted")
+    folder = lab.site("driver")
+    libraries.fake_nvml(str(folder))
+    words = ("probe", "--active", "--root", roots.build("nvidia-h100x8", lab.root))
+    environment = {"LD_LIBRARY_PATH": str(folder), "FAKE_NVML_COUNT": "2", "FAKE_NVML_LOST": lost}
+    done = lab.run(lab.site(), *words, **environment)  # type: ignore[arg-type]  # all of them for the environment
+    assert (done.returncode, done.stderr) == (status, "")
+    assert done.stdout.startswith("cuda (NVIDIA GPU)  present  NVML counts 2 GPUs")
+    assert "gpu-reset" in done.stdout
 
 
 def test_all_that_there_is_as_data(lab: CommandLab) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from vplug_rs.platforms import hints
+from vplug_rs.platforms import advice, hints
 from vplug_rs.platforms.judges import codes, cpu, cuda, others, rocm, tpu, xpu
 from vplug_rs.platforms.judges.context import AMDSMI, LIBCUDA, NVML, OTHER_NVML, Context
 from vplug_rs.platforms.model import (
@@ -402,6 +402,29 @@ def test_a_lost_gpu_does_not_take_the_others_with_it() -> None:
     assert (probe.status, probe.qualname) == (PRESENT, CUDA)
     assert probe.reason == "NVML counts 2 GPUs and has lost 1 of them"
     assert advised("gpu-lost", probe.hint)
+    assert "cuda.all-lost" not in ids(probe) and not advice.is_broken(probe)
+
+
+@pytest.mark.parametrize(
+    ("lost", "mask", "broken"),
+    [("01", None, True), ("0", None, False), ("0", "0", True), ("0", "1", False), ("0", "1,0", False)],
+)
+def test_a_driver_that_has_lost_all_that_may_be_used_is_broken(lost: str, mask: str | None, broken: bool) -> None:
+    said = counted(2)
+    for number in lost:
+        said.devices[int(number)].status = UNKNOWN
+    probe = judge_cuda(GPU, said, environment={} if mask is None else {"CUDA_VISIBLE_DEVICES": mask})
+    assert (probe.status, probe.qualname) == (PRESENT, CUDA), "vLLM says so, too"
+    assert advised("gpu-lost", probe.hint)
+    assert advice.is_broken(probe) is broken
+    assert ("cuda.all-lost" in ids(probe), "none that may be used answers" in probe.reason) == (broken, broken)
+
+
+def test_where_all_are_hidden_it_does_not_matter_which_are_lost() -> None:
+    said = counted(1)
+    said.devices[0].status = UNKNOWN
+    probe = judge_cuda(GPU, said, environment={"CUDA_VISIBLE_DEVICES": ""})
+    assert (probe.status, advice.is_broken(probe)) == (MASKED, False)
 
 
 def test_what_files_know_of_a_gpu_joins_what_nvml_says() -> None:

@@ -41,7 +41,7 @@ With --platform, and else where vLLM is installed and the metadata is healthy:
   0  there is a platform
   1  nothing can be used, or not what was named
   2  several can, and nothing says which; or nothing is called what was named
-  3  a driver did not answer, or is broken
+  3  a driver did not answer, is broken, or has lost all of its devices
 """
 
 

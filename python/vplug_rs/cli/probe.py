@@ -42,7 +42,7 @@ exit status:
   0  one of the platforms asked for is present or masked
   1  none of them is
   2  the command line is wrong
-  3  a driver did not answer, or is broken
+  3  a driver did not answer, is broken, or has lost all of its devices
 """
 
 

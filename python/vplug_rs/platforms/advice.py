@@ -107,11 +107,11 @@ def mismatch(chosen: Probe | None, torch: Any) -> list[str]:
 
 
 def is_broken(probe: Probe) -> bool:
-    """Whether a device was seen, and its driver answered with an error, or counted it and then hung or died.
+    """Whether a device was seen, and its driver answered with an error, or counted it and then hung, died or lost it.
 
-    That it counts none is no error.
+    That it counts none is no error, nor is a device that is lost while others answer.
     """
-    if any(row.id.endswith(".cut-short") for row in probe.evidence):
+    if any(row.id.endswith((".cut-short", ".all-lost")) for row in probe.evidence):
         return True
     errors = (row for row in probe.weighs(AGAINST) if row.kind == "call" and row.result.startswith("error"))
     return probe.status == ABSENT and probe.strong and any(errors)

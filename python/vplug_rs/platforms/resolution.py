@@ -212,7 +212,8 @@ def exit_status(resolution: Resolution) -> int:
     """What a command that shows it ends with: 0 a platform, 1 nothing usable, 3 unknown or a broken driver.
 
     A plugin that failed is unknown, also where a built-in platform counts in its place; a driver that counts its
-    devices and then hangs is broken, though they count. 2, a conflict, is the `exit_status` of the `PlatformError`.
+    devices and then hangs, or has lost them all, is broken, though they count. 2, a conflict, is the `exit_status` of
+    the `PlatformError`.
     """
     plugin_failed = any(probe.status == UNKNOWN and probe.source != "builtin" for probe in resolution.probes)
     if resolution.qualname is not None:

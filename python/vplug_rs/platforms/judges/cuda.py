@@ -126,6 +126,8 @@ def _answered(case: Case, answer: Any) -> Probe:
     _add_order(case, hiding)
     if _add_cut_short(case, answer):
         reason, hint = f"NVML counts {gpus}, and did not come to its end", cuda_hints.of_silence(case, NVML)
+    elif _add_all_lost(case, hiding):
+        reason, hint = f"NVML counts {gpus}, and none that may be used answers", hints.advise("gpu-lost")
     elif lost:
         reason, hint = f"NVML counts {gpus} and has lost {len(lost)} of them", hints.advise("gpu-lost")
     else:
@@ -141,6 +143,17 @@ def _add_cut_short(case: Case, answer: Any) -> bool:
         return False
     told = sentence(answer.notes[-1]) if answer.notes else "NVML did not come to its end"
     case.add("cut-short", "call", answer.call, how, AGAINST, told)
+    return True
+
+
+def _add_all_lost(case: Case, hiding: Sequence[masks.Mask]) -> bool:
+    """Whether no GPU is left that answers and that the environment leaves visible: they count, and none can be used."""
+    masks.apply(hiding, case.devices)
+    visible = [device for device in case.devices if device.visible is not False]
+    if not visible or any(device.status != UNKNOWN for device in visible):
+        return False
+    text = "the driver counts its GPUs, and answers for none that may be used"
+    case.add("all-lost", "call", "nvmlDeviceGetHandleByIndex_v2", "lost", AGAINST, text)
     return True
 
 
