@@ -123,6 +123,32 @@ def test_an_error_is_told_to_those_who_waited_and_not_kept(bed: PlatformBed) -> 
     assert bed.notes() == ["called"] * 2
 
 
+def test_a_traceback_shows_the_next_step_once_whoever_raises_it_and_wherever_it_is_sent(bed: PlatformBed) -> None:
+    bed.offer("slow", "import time\ndef run():\n    time.sleep(1)\n    raise OSError('no driver')\n")
+    said = ask(
+        bed,
+        """
+        import pickle, traceback
+        texts = []
+        start = threading.Barrier(3)
+        def get():
+            start.wait()
+            try:
+                vplug_rs.get_platform()
+            except vplug_rs.PlatformError as error:
+                texts.append("".join(traceback.format_exception(error)))
+                sent = pickle.loads(pickle.dumps(error))
+                texts.append("".join(traceback.format_exception(sent)))
+        threads = [threading.Thread(target=get) for _ in range(3)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+        say([text.count("\\nmend or uninstall acme-slow 1.0") for text in texts])
+        """,
+        VPLUG_PLATFORM="slow",
+    )
+    assert said == [[1] * 6]
+
+
 def test_a_plugin_that_asks_for_the_platform_is_told_so(bed: PlatformBed) -> None:
     bed.offer("nested", "import vplug_rs\ndef run():\n    return vplug_rs.get_platform().qualname\n")
     said = ask(

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 class PlatformError(VplugError, RuntimeError):
     """Several platforms are active, and nothing says which one is meant; or the one that is meant is not known.
 
+    A traceback of it shows the hint, too: it most often ends a program that is not ours.
+
     Attributes:
         plugins: What `resolve` had heard from plugins by then, one `Probe` each.
         warnings: What somebody should look at besides.
@@ -29,6 +31,11 @@ class PlatformError(VplugError, RuntimeError):
     exit_status = 2
     plugins: Sequence[Probe] = ()
     warnings: Sequence[str] = ()
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        if hint:  # here and not where it is raised: those who wait for one answer raise the same error
+            self.add_note(hint)
 
 
 class PlatformUnknownError(PlatformError):
