@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-import re
 from typing import TYPE_CHECKING
 
 import pytest
 
 from test_vllm_activation import Host
+from vplug_rs.platforms.answers import Answer, PlatformError, choose
 from vplug_rs.testing import libraries
 
 if TYPE_CHECKING:
@@ -52,11 +53,12 @@ def test_an_order_that_cannot_be_followed_stops_the_start(host: Host) -> None:
 
 
 def test_of_two_plugins_the_one_that_is_named_counts(host: Host) -> None:
-    for name in ("one", "two"):
+    for name in ("two", "one"):
         host.plugin(name, f"def register(): return '{name}_mod.Platform'", "vllm.platform_plugins")
     done = host.run(RESOLVE, VPLUG_VLLM="1")
     assert "Only one platform plugin can be activated" in done.stderr
-    assert re.search("VPLUG_PLATFORM=(one, or two|two, or one)", done.stderr)
+    assert "got: [one of acme-one 1.0, two of acme-two 1.0]" in done.stderr
+    assert "VPLUG_PLATFORM=one, or two." in done.stderr
     assert host.run(RESOLVE, VPLUG_VLLM="1", VPLUG_PLATFORM="one").stdout == "one_mod.Platform\n"
 
 
@@ -109,3 +111,17 @@ def test_nothing_of_it_counts_where_it_takes_no_part(host: Host) -> None:
     # vLLM's own asks the winner twice, and nobody says no more than nothing
     assert done.stdout == f"vllm.platforms.interface.UnspecifiedPlatform{ASKED}\n"
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("builtin", [True, False])
+def test_several_that_are_active_are_named_in_the_order_of_their_names(builtin: bool) -> None:
+    whose = "" if builtin else "acme 1.0"
+    those = [Answer(name, f"{name}.m.P", builtin=builtin, whose=whose) for name in "bca"]
+    texts = set()
+    for order in itertools.permutations(those):
+        with pytest.raises(PlatformError) as caught:
+            choose(order)
+        texts.add((str(caught.value), caught.value.hint))
+    ((text, hint),) = texts
+    assert text.endswith("[a, b, c]" if builtin else "[a of acme 1.0, b of acme 1.0, c of acme 1.0]")
+    assert hint == "Say which one is meant: VPLUG_PLATFORM=a, or b."

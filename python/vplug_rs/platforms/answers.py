@@ -120,7 +120,10 @@ def choose(answers: Iterable[Answer]) -> Answer | None:
     """
     active = [answer for answer in answers if answer.qualname is not None]
     for builtin in (False, True):
-        those = [answer for answer in active if answer.builtin is builtin]
+        # as in `resolution`: who stands first must not depend on what is installed beside
+        those = sorted(
+            (answer for answer in active if answer.builtin is builtin), key=lambda answer: (answer.name, answer.whose)
+        )
         if len(those) > 1:
             names = ", ".join(f"{one.name}" + (f" of {one.whose}" if one.whose else "") for one in those)
             hint = f"Say which one is meant: {env.PLATFORM}={those[0].name}, or {those[1].name}."
