@@ -195,7 +195,7 @@ def test_a_plugin_that_failed_leaves_the_built_in_one_and_is_no_success() -> Non
     assert outcome(found) == ("cuda", CUDA, "builtin")
     (warning,) = found.warnings
     assert warning.startswith(
-        "the platform plugin ascend of acme-ascend 1.0 does not count, for it could not be asked:"
+        "the platform plugin ascend of acme-ascend 1.0 does not count, for it gave no usable answer:"
     )
     assert warning.endswith(" it failed at import: ImportError: libascend (Mend it.)")
     assert resolution.exit_status(found) == 3
@@ -318,7 +318,7 @@ def test_an_order_without_the_hardware_needs_force() -> None:
 
 def test_an_ordered_plugin_that_will_not_do_is_an_error() -> None:
     for status, error, text in (
-        (UNKNOWN, PlatformUnknownError, "could not be asked: because"),
+        (UNKNOWN, PlatformUnknownError, "gave no usable answer: because"),
         (SKIPPED, PlatformError, "cannot be used: because"),
         ("absent", PlatformAbsentError, "names no class: because"),
     ):

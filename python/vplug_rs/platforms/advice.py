@@ -65,7 +65,7 @@ def why_not(probe: Probe, chosen: Probe | None, why: str) -> str:
 def failed(probe: Probe) -> str:
     """The warning of a plugin that could not say whether its platform is here."""
     hint = f" ({probe.hint})" if probe.hint else ""
-    return f"the platform plugin {named(probe)} does not count, for it could not be asked: {probe.reason}{hint}"
+    return f"the platform plugin {named(probe)} does not count, for it gave no usable answer: {probe.reason}{hint}"
 
 
 def unanswered(probe: Probe, *, matters: bool) -> str:

@@ -170,7 +170,7 @@ HINTS: dict[str, tuple[str, str]] = {
         "install vLLM's plugin for it ({plugin})",
     ),
     "plugin-failed": (
-        "a platform plugin could not be imported or called",
+        "a platform plugin could not be imported, its call failed, or its answer names no class",
         "mend or uninstall {owner}; `vplug why {name} --load` shows all of it",
     ),
     "plugin-kept-out": (

@@ -134,7 +134,7 @@ class Order:
             return self._made(probe)
         text = f"{self.variable} is `{self.wish}`, and the plugin {advice.named(probe)}"
         if probe.status == UNKNOWN:
-            raise PlatformUnknownError(f"{text} could not be asked: {probe.reason}", hint=probe.hint)
+            raise PlatformUnknownError(f"{text} gave no usable answer: {probe.reason}", hint=probe.hint)
         if probe.status == SKIPPED and outside.may_be_asked(probe):
             raise PlatformUnknownError(f"{text} was not asked", hint="`vplug doctor --platform` asks it.")
         if probe.status == SKIPPED:

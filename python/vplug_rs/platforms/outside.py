@@ -77,9 +77,10 @@ class PlatformLoader(PluginLoader):
         end = self._object(plugin)
         if isinstance(end, Loaded):
             end = self._call(plugin, end)
+        answered = isinstance(end, Loaded)
         if isinstance(end, Loaded):
             end = self._questioned(plugin, end)
-        return _probe(plugin, end)
+        return _probe(plugin, end, answered=answered)
 
     def _questioned(self, plugin: Plugin, end: Loaded) -> Loaded | Failure:
         """The same answer, or why it is none."""
@@ -231,12 +232,13 @@ def _half_imported(plugin: Plugin) -> str | None:
     return None
 
 
-def _probe(plugin: Plugin, end: Loaded | Failure | None) -> Probe:
+def _probe(plugin: Plugin, end: Loaded | Failure | None, *, answered: bool) -> Probe:
     if end is None:
         return _made(plugin, UNKNOWN, "is being asked", INFO, "it is being loaded further out in this very thread")
     if isinstance(end, Failure):
-        reason = f"it failed at {end.phase}: {end.cause}"
-        probe = _made(plugin, UNKNOWN, end.cause, INFO, reason)
+        # one that gave an answer has not failed at anything
+        reason = str(end.exception) if answered else f"it failed at {end.phase}: {end.cause}"
+        probe = _made(plugin, UNKNOWN, "no usable answer" if answered else end.cause, INFO, reason)
         probe.hint = end.hint or hints.advise("plugin-failed", owner=owner(plugin), name=plugin.name)
         probe.ms = 1000 * end.seconds
         return probe
