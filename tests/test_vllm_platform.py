@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from test_vllm_activation import Host
+from vplug_rs import groups
 from vplug_rs.platforms.answers import Answer, PlatformError, choose
 from vplug_rs.testing import libraries
 
@@ -111,6 +112,22 @@ def test_nothing_of_it_counts_where_it_takes_no_part(host: Host) -> None:
     # vLLM's own asks the winner twice, and nobody says no more than nothing
     assert done.stdout == f"vllm.platforms.interface.UnspecifiedPlatform{ASKED}\n"
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("builtin", [True, False])
+@pytest.mark.parametrize("given", ["", "Platform", 7, False, "a.b:C", "a.b.C", None])
+def test_what_is_no_answer_is_so_by_the_rule_of_the_group(given: object, builtin: bool) -> None:
+    answer, wrong = Answer("x", given, builtin=builtin), groups.wrong_name(given)
+    assert answer.qualname == (given if wrong is None else None)
+    assert (str(answer.error), answer.fix) == (("None", "") if wrong is None else wrong)
+
+
+@pytest.mark.parametrize("builtin", [True, False])
+def test_a_subclass_of_str_is_no_name_here_either(builtin: bool) -> None:
+    class Text(str):
+        __slots__ = ()
+
+    assert Answer("x", Text("a.b.C"), builtin=builtin).qualname is None
 
 
 @pytest.mark.parametrize("builtin", [True, False])

@@ -185,10 +185,16 @@ def check_answer(plugin: Plugin, answer: Any) -> PluginKindError | None:
             return None
         fix = f"Return an object of it: `return {answer.__name__}()`." if _is_class(answer) else _NO_RETURN
         return _refusal(plugin, f"its call gave {_told(answer)}, and a plugin object is wanted", fix)
+    wrong = wrong_name(answer)
+    return None if wrong is None else _refusal(plugin, *wrong)
+
+
+def wrong_name(answer: Any) -> tuple[str, str] | None:
+    """What is wrong with the answer of a function that has to name a class, and the fix; or None."""
     if answer is None or (type(answer) is str and is_dotted(answer)):
         return None
     wanted = "and a class's dotted name is wanted, as `package.module.Class`, or `None` where it does not apply"
-    return _refusal(plugin, f"its call gave {_told(answer)}, {wanted}", _answer_fix(answer))
+    return f"its call gave {_told(answer)}, {wanted}", _answer_fix(answer)
 
 
 _NO_RETURN = "It lacks a `return`."

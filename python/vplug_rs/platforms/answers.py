@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from vplug_rs import env
 from vplug_rs.errors import VplugError
-from vplug_rs.groups import is_dotted
+from vplug_rs.groups import wrong_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,25 +74,24 @@ class Answer:
         builtin: Whether it is the host's own.
         qualname: The dotted name of its class; None if it declined or failed.
         error: What it raised, or what is wrong with its answer; None otherwise.
+        fix: What its author has to do about such an answer.
         whose: The distribution and version of a plugin, for people.
     """
 
-    __slots__ = ("builtin", "error", "name", "qualname", "whose")
+    __slots__ = ("builtin", "error", "fix", "name", "qualname", "whose")
 
     def __init__(
         self, name: str, found: Any = None, *, builtin: bool, error: BaseException | None = None, whose: str = ""
     ) -> None:
         self.name, self.builtin, self.whose = name, builtin, whose
-        self.error = error
+        self.error, self.fix = error, ""
         self.qualname: str | None = None
-        if error is None and found is not None:
-            if isinstance(found, str) and is_dotted(found):
+        if error is None:
+            wrong = wrong_name(found)
+            if wrong is None:
                 self.qualname = found
             else:
-                self.error = TypeError(
-                    f"it answered {found!r}, and the dotted name of a platform class (`package.module.Class`) or None "
-                    "is wanted"
-                )
+                self.error, self.fix = TypeError(wrong[0]), wrong[1]
 
     def __repr__(self) -> str:
         said = self.qualname or (f"{type(self.error).__name__}: {self.error}" if self.error else "declined")

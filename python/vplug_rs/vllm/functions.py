@@ -166,7 +166,7 @@ def _plugins_asked(loader: VllmLoader, plugins: Mapping[str, Plugin]) -> list[An
         else:
             answer = Answer(name, end.value, builtin=False, whose=owner(plugin))
             if answer.error is not None:
-                failure = Failure(plugin, "call", answer.error, hint="See docs/vllm-groups.md.")
+                failure = Failure(plugin, "call", answer.error, hint=answer.fix)
         if failure is not None:
             log.warning("%s\n%s", failure, failure.traceback.rstrip(), extra={"vplug": ("probe", name)})
             loader.fail(plugin, failure)
