@@ -168,6 +168,10 @@ DAMAGED: dict[str, Callable[[], str]] = {
     "a number": lambda: "7",
     "another schema": lambda: _held(schema=2),
     "no schema": lambda: _held(schema=None),
+    "a schema that is only equal": lambda: _held(schema=True),
+    "a schema that is no whole number": lambda: _held(schema=1.0),
+    "an order that nobody gives": lambda: _held(rule="override"),
+    "an order of a class that nobody gives": lambda: _held(rule="override", qualname="evil.platform.P"),
     "another print": lambda: _held(print="0" * 32),
     "no class": lambda: _held(qualname=None),
     "no dotted name": lambda: _held(qualname="os; import os"),
@@ -196,6 +200,15 @@ def test_an_order_arrives_as_an_order() -> None:
     arrived = handover.from_environment({**environment, **handover.to_environment(resolution, environment)})
     assert arrived is not None
     assert (arrived.qualname, arrived.rule) == ("acme.platform.P", "override")
+
+
+@pytest.mark.parametrize("order", [{"VPLUG_PLATFORM": "cuda"}, {"VLLM_TARGET_DEVICE": "CPU"}])
+def test_what_passes_over_an_order_does_not_count(order: dict[str, str]) -> None:
+    environment = {**PLAIN, **order}
+    strictly = Resolution("builtin", platform="cuda", qualname=CLASSES["cuda"], probes=[present("cuda")])
+    assert handover.from_environment({**environment, **handover.to_environment(strictly, environment)}) is None
+    followed = Resolution("override", platform="cuda", qualname=CLASSES["cuda"], probes=[present("cuda")])
+    assert handover.from_environment({**environment, **handover.to_environment(followed, environment)}) is not None
 
 
 CHILD = """

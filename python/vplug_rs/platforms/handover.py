@@ -85,11 +85,17 @@ def from_environment(environment: Mapping[str, str] | None = None) -> Resolution
     Args:
         environment: Where the variable stands, if not in this process's environment.
     """
-    text = (os.environ if environment is None else environment).get(env.PLATFORM_RESULT, "")
+    variables = os.environ if environment is None else environment
+    text = variables.get(env.PLATFORM_RESULT, "")
     if not text or len(text) > MOST:
         return None
     held = _read(text)
     if held is None:
+        return None
+    from vplug_rs.platforms import ordered
+
+    # who claims to follow an order that nobody gives, or passes over one, is not to be believed
+    if (held["rule"] == OVERRIDE) != ordered.is_given(variables):
         return None
     try:
         same = held["print"] == fingerprint(environment)
@@ -116,7 +122,7 @@ def _read(text: str) -> dict[str, str] | None:
         held: Any = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(held, dict) or held.get("schema") != SCHEMA:
+    if not isinstance(held, dict) or type(held.get("schema")) is not int or held["schema"] != SCHEMA:
         return None
     if not all(isinstance(held.get(name), str) and held[name] for name in _TEXTS):
         return None

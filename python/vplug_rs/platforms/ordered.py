@@ -11,9 +11,20 @@ from vplug_rs.platforms.model import MASKED, NONE, OVERRIDE, PRESENT, SKIPPED, U
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from vplug_rs.platforms.resolution import Sources
 
 _DEVICE = "VLLM_TARGET_DEVICE"
+
+
+def is_given(variables: Mapping[str, str]) -> bool:
+    """Whether the environment orders a platform."""
+    return env.word(env.PLATFORM, variables) is not None or _orders_cpu(variables)
+
+
+def _orders_cpu(variables: Mapping[str, str]) -> bool:
+    return variables.get(_DEVICE, "").lower() == "cpu"  # as vLLM reads it
 
 
 def read(sources: Sources, warnings: list[str], *, strict: bool) -> Order | None:
@@ -25,7 +36,7 @@ def read(sources: Sources, warnings: list[str], *, strict: bool) -> Order | None
         strict: Whether only vLLM's own variable counts.
     """
     named = env.word(env.PLATFORM, sources.variables)
-    cpu = sources.variables.get(_DEVICE, "").lower() == "cpu"  # as vLLM reads it
+    cpu = _orders_cpu(sources.variables)
     if named is not None and strict:
         warnings.append(f"{env.PLATFORM} is {named!r}, which vLLM's own rule does not know; it does not count")
         named = None
