@@ -134,6 +134,16 @@ def test_a_driver_that_has_lost_every_device_is_no_success(lab: CommandLab, lost
     assert "gpu-reset" in done.stdout
 
 
+def test_below_another_root_the_loaders_path_leads_to_nothing_of_this_machine(lab: CommandLab) -> None:
+    root, folder = roots.build("empty", lab.root), lab.site("driver")
+    (folder / "libnvidia-ml.so.1").touch()
+    words = ("probe", "cuda", "--passive")
+    assert f"weak  {folder}/libnvidia-ml.so.1" in lab.run(lab.site(), *words, LD_LIBRARY_PATH=str(folder)).stdout
+    done = lab.run(lab.site(), *words, "--root", root, LD_LIBRARY_PATH=str(folder))
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.startswith("cuda (NVIDIA GPU)  absent  nothing of it was seen")
+
+
 def test_all_that_there_is_as_data(lab: CommandLab) -> None:
     root = roots.build("nvidia-and-rocm", lab.root)
     found = lab.json(lab.site(), "probe", "--root", root)

@@ -1,12 +1,10 @@
 //! NVIDIA: PCI, the driver's nodes and version, Tegra's marks, Windows' GPU, MIG instances, NVML's library.
 
-use std::path::Path;
-
 use super::ids::{self, Memory};
 use super::pci::{Function, THREE_D, VGA};
 use super::scene::{Scene, shown};
 use super::{Device, Weight};
-use crate::files::{self, Fault, Thing};
+use crate::files::{Fault, Thing};
 
 const CAPABILITIES: &str = "/proc/driver/nvidia/capabilities";
 const VERSION: &str = "/proc/driver/nvidia/version";
@@ -33,6 +31,8 @@ const FOLDERS: [&str; 16] = [
 ];
 /// Entries of `LD_LIBRARY_PATH` that are looked into.
 const MOST_ENTRIES: usize = 256;
+/// Folders in one such entry; nobody nests libraries deeper.
+const MOST_FOLDERS: usize = 64;
 
 pub(super) fn look(scene: &mut Scene<'_>) {
     let gpus: Vec<Function> = (scene.vendor(ids::NVIDIA).into_iter())
@@ -186,32 +186,24 @@ fn mig(scene: &mut Scene<'_>) {
 }
 
 /// NVML's library: where the loader would find it, and the version in the name that its link leads to.
+///
+/// Below another root the folders of `LD_LIBRARY_PATH` are those of that root: what this machine has is no trace of it.
 fn library(scene: &mut Scene<'_>) {
     let asked = scene
         .variable("LD_LIBRARY_PATH")
         .map(|value| value.to_string_lossy().into_owned());
-    let entries = asked.as_deref().unwrap_or("").split([':', ';']);
-    let mut found = None;
-    for folder in entries
-        .filter(|one| !one.is_empty() && !one.contains('$'))
-        .take(MOST_ENTRIES)
-    {
-        let path = Path::new(folder).join(NVML);
-        if files::look(&path, true) == Ok(Thing::File) {
-            let end = files::resolved(&path)
-                .ok()
-                .and_then(|end| Some(end.file_name()?.to_string_lossy().into_owned()));
-            found = Some((path.to_string_lossy().into_owned(), end));
-            break;
-        }
-    }
-    let found = found.or_else(|| {
-        let mut paths = FOLDERS.iter().map(|folder| format!("{folder}/{NVML}"));
-        let path = paths.find(|path| scene.root.thing(path) == Ok(Thing::File))?;
-        let end = scene.root.end_name(&path);
-        Some((path, end))
-    });
-    let Some((path, end)) = found else {
+    let root = &scene.root;
+    let entries = (asked.as_deref().unwrap_or("").split([':', ';']))
+        .filter(|one| !one.is_empty() && !one.contains('$') && one.split('/').count() <= MOST_FOLDERS)
+        .filter(|one| root.is_machine() || one.starts_with('/'))
+        .take(MOST_ENTRIES);
+    let mut paths = entries
+        .chain(FOLDERS)
+        .map(|folder| format!("{}/{NVML}", folder.trim_end_matches('/')));
+    let found = paths
+        .find(|path| root.thing(path) == Ok(Thing::File))
+        .map(|path| (root.end_name(&path), path));
+    let Some((end, path)) = found else {
         return;
     };
     let end = shown(end.unwrap_or_default().as_bytes(), 100);
@@ -240,6 +232,9 @@ fn unified(scene: &mut Scene<'_>, gpu: &Function) {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::{OsStr, OsString};
+
+    use super::super::passive;
     use super::super::tests::Site;
     use super::*;
 
@@ -420,20 +415,51 @@ mod tests {
     }
 
     #[test]
-    fn the_loaders_path_comes_first_and_is_not_below_the_root() {
+    fn the_loaders_path_comes_first_and_below_a_root_it_is_that_roots() {
         let site = Site::new();
         let other = Site::new();
-        site.file("usr/lib64/libnvidia-ml.so.1", "");
         other.file("lib/libnvidia-ml.so.1", "");
         let folder = other.path("lib");
-        let value = format!("/nowhere::$ORIGIN/../lib;{}", folder.display());
+        let value = format!("/nowhere::lib:$ORIGIN/../lib;{}:/opt/nvidia//", folder.display());
+        assert_eq!(site.look_with(&[("LD_LIBRARY_PATH", &value)]).lines("cuda"), [""; 0]);
+        site.file("usr/lib64/libnvidia-ml.so.1", "");
+        site.file("lib/libnvidia-ml.so.1", "");
+        site.file("opt/driver/libnvidia-ml.so.1", "");
+        site.link("opt/nvidia", "/opt/driver");
         let report = site.look_with(&[("LD_LIBRARY_PATH", &value)]);
-        let path = folder.join("libnvidia-ml.so.1");
         assert_eq!(
             report.lines("cuda"),
-            [format!("cuda.library {} libnvidia-ml.so.1 weak", path.display())]
+            ["cuda.library /opt/nvidia/libnvidia-ml.so.1 libnvidia-ml.so.1 weak"]
         );
         assert_eq!(report.fact("cuda.library"), None);
+    }
+
+    #[test]
+    fn on_the_machine_itself_the_loaders_path_is_the_machines() {
+        let other = Site::new();
+        other.file("lib/libnvidia-ml.so.570.195.03", "");
+        other.link("lib/libnvidia-ml.so.1", "libnvidia-ml.so.570.195.03");
+        let folder = other.path("lib").display().to_string();
+        let environment = [("LD_LIBRARY_PATH".to_owned(), OsString::from(&folder))];
+        let report = passive(OsStr::new("/"), &environment);
+        let path = format!("{folder}/libnvidia-ml.so.1");
+        assert!(
+            report.facts.contains(&("cuda.library_path", path)),
+            "{:?}",
+            report.facts
+        );
+        assert!(report.facts.contains(&("cuda.library", "570.195.03".to_owned())));
+    }
+
+    #[test]
+    fn an_absurd_loaders_path_is_passed_over() {
+        let site = Site::new();
+        site.file("lib/libnvidia-ml.so.1", "");
+        let report = site.look_with(&[("LD_LIBRARY_PATH", &"/a".repeat(60_000))]);
+        assert_eq!(
+            report.lines("cuda"),
+            ["cuda.library /lib/libnvidia-ml.so.1 libnvidia-ml.so.1 weak"]
+        );
     }
 
     #[test]

@@ -50,7 +50,7 @@ def probe(  # noqa: PLR0913  # keywords of a public function
     """What is known of each platform, in vLLM's order, then of those that vLLM does not bring along.
 
     Args:
-        root: The folder that stands for "/".
+        root: The folder that stands for "/", also for the folders in LD_LIBRARY_PATH that are looked into.
         environment: The variables, also those of the processes that ask drivers; by default this process's.
         path: Where modules and distributions are looked for; by default `sys.path`.
         timeout: Seconds that drivers may take altogether, at most `MOST_SECONDS`; 0 asks none. By default
