@@ -210,6 +210,10 @@ def test_two_names_of_one_class_agree() -> None:
     found = resolve(plugins=both)
     assert outcome(found) == ("first", "acme.Platform", "oot")
     assert why_not(found, "second of acme-second 1.0") == "first of acme 1.0 names the same class"
+    (warning,) = found.warnings
+    assert warning.startswith("the platform plugins first of acme 1.0 and second of acme-second 1.0 name one class")
+    same_name = (plugin("npu", "acme.Platform"), plugin("npu", "acme.Platform", of="acme"))
+    assert resolve(plugins=same_name).warnings == [], "vLLM knows names alone"
     with pytest.raises(PlatformError, match=r"got: \['first', 'second'\]$"):
         resolve(plugins=both, strict=True)
 

@@ -186,6 +186,14 @@ def test_two_platforms_are_an_error_that_says_whose_they_are(case: Case) -> None
     assert "one of dist1 1.0, two of dist2 1.0" in ours[0][0][2]
 
 
+def test_two_platforms_that_are_one_class_are_an_error_in_both(case: Case) -> None:
+    for name in ("one", "two"):
+        case.plugin(PLATFORM, name, called(name, "return 'pkg.One'"))
+    theirs, ours = case.ask(["platform"])
+    assert theirs[0][0][1][0] == "RuntimeError"
+    assert "RuntimeError" in ours[0][0][1]
+
+
 def test_an_endpoint_plugin_whose_tasks_cannot_be_read_is_left_out(case: Case) -> None:
     broken = "class run:\n    @property\n    def required_tasks(self): raise RuntimeError('not yet')\n"
     case.plugin(ENDPOINT, "broken", broken).plugin(ENDPOINT, "sound", "class run:\n    required_tasks = None\n")

@@ -90,6 +90,15 @@ def unfounded(chosen: Probe, builtin: Sequence[Probe]) -> list[str]:
     return [f"the platform plugin {named(chosen)} claims {own}, of which nothing is seen here; what is seen is {there}"]
 
 
+def agreement(chosen: Probe, active: Sequence[Probe]) -> list[str]:
+    """The warning of plugins of several names that name one class: vLLM, which counts names, starts with none."""
+    others = sorted(named(probe) for probe in active if probe.platform != chosen.platform)
+    if not others:
+        return []
+    told = " and ".join([named(chosen), *others])
+    return [f"the platform plugins {told} name one class, which vLLM takes for a conflict: uninstall all but one"]
+
+
 def _devices(probe: Probe) -> str:
     if probe.devices:
         return report.count(len(probe.devices), "device")

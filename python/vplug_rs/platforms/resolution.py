@@ -162,6 +162,7 @@ def _resolved(sources: Sources, warnings: list[str], *, strict: bool) -> Resolut
     warnings += [advice.failed(probe) for probe in asked.probes if probe.status == UNKNOWN]
     if active_ones:
         chosen = _agreed(active_ones, strict=strict)
+        warnings += advice.agreement(chosen, active_ones)
         # it wins whatever the drivers say, so none of them is bothered
         builtin = sources.builtin(passive=True)
         warnings += advice.unfounded(chosen, builtin)
