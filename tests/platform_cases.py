@@ -214,6 +214,20 @@ ROCM_CASES = [
         evidence=("rocm.kfd",),
         exit=0,
     ),
+    *(
+        Case(
+            f"MI300X and {variable}={mask!r}",
+            root="rocm-mi300x",
+            environment={variable: mask},
+            platform="rocm",
+            qualname=ROCM,
+            status={"rocm": "masked"},
+            exit=0,
+            texts=(f"{variable} hides all of it",),
+        )
+        for variable in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+        for mask in ("", "-1")
+    ),
     Case("CPU nodes only", root="rocm-cpu-nodes-only", status={"rocm": "absent"}, absent=("rocm.kfd",)),
     # one file of the two is sound
     Case(
