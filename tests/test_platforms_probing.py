@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes.util
+import json
 import os
 import subprocess
 import sys
@@ -13,10 +14,12 @@ from pathlib import Path
 import pytest
 
 import vplug_rs
-from sites import Fifo, Link, Node, Unreadable, build
+from interpreters import clean_environment, shared_import_root
+from sites import Fifo, Link, Node, Unreadable, build, dist
 from vplug_rs import env, platforms
-from vplug_rs.platforms import passive, probing
+from vplug_rs.platforms import hints, passive, probing
 from vplug_rs.platforms.model import ABSENT, MASKED, PRESENT, STRONG, UNKNOWN, Probe
+from vplug_rs.testing import roots
 from vplug_rs.testing.modules import LOG, fake_distribution, fake_module
 
 ORDER = ["tpu", "cuda", "rocm", "xpu", "cpu", "neuron", "hpu", "npu", "apple"]
@@ -428,3 +431,56 @@ def test_under_wsl_a_second_opinion_is_asked_for_and_its_absence_is_no_answer(
     probe = ask(root, site, script)
     assert probe.status == UNKNOWN and probe.reason.endswith("and libcuda cannot be loaded"), probe
     assert [one.id for one in probe.evidence if one.kind == "call"] == ["cuda.nvml", "cuda.second-opinion"]
+
+
+FROZEN = """
+import sys
+sys.frozen, sys.executable = True, sys.argv.pop(1)
+import json
+from vplug_rs import platforms
+from vplug_rs.platforms import outside
+root, path = sys.argv[1:]
+def told(probe):
+    texts = [row.text for row in probe.evidence if row.kind == "call"]
+    return [probe.status, probe.reason, probe.hint, probe.backend, probe.isolated, texts]
+def ask(**options):
+    found = platforms.probe(root, environment={}, path=[path], active=True, ask={"amdsmi"}, **options)
+    return {probe.platform: told(probe) for probe in found}
+plugins = outside.ask_isolated(path=[path]).probes
+print(json.dumps([ask(), ask(both=True), ask(timeout=0), [told(probe) for probe in plugins]]))
+"""
+
+
+def test_a_frozen_program_is_not_started_once_more_and_what_it_would_ask_is_unknown(tmp_path: Path) -> None:
+    application = tmp_path / "application"
+    application.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n", "utf-8")
+    application.chmod(0o755)
+    site = tmp_path / "site"
+    for kind in ("pynvml", "amdsmi"):
+        fake_module(site, kind)
+    build(site, dist("acme", "1.0", "[vllm.platform_plugins]\nnpu = acme:run\n"))
+    root = roots.build("nvidia-and-rocm", str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-S", "-B", "-W", "error", "-c", FROZEN, str(application), root, str(site)],
+        env=clean_environment(PYTHONPATH=str(shared_import_root())),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    asked, twice, files, (plugin,) = json.loads(done.stdout)
+    frozen = "this program is frozen, and `sys.executable` is the program and no interpreter"
+    for found in (asked, twice):
+        status, reason, hint, backend, isolated, _ = found["cuda"]
+        assert (status, backend, isolated) == (UNKNOWN, "passive", False)
+        assert reason == f"The process that asks NVML: {frozen}"
+        assert hint == hints.advise("frozen")
+        # the kernel knows AMD's GPU; only its library was to be asked
+        status, _, _, backend, isolated, calls = found["rocm"]
+        assert (status, backend, isolated) == (PRESENT, "passive", False)
+        assert calls == [f"The process that asks AMD's SMI: {frozen}"]
+    assert files["cuda"][0] == PRESENT, "files alone decide where nobody is to be asked"
+    status, reason, hint, _, isolated, _ = plugin
+    assert (status, isolated, hint) == (UNKNOWN, False, hints.advise("frozen"))
+    assert frozen in reason
+    assert not (tmp_path / "started").exists()

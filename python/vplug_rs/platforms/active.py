@@ -65,10 +65,11 @@ class Answer(_Record):
 def job_words(who: str, *words: str) -> list[str]:
     """The command line of a child: an interpreter that reads no environment, no site, and writes no bytecode."""
     import os
-    import sys
+
+    from vplug_rs.platforms.isolated import interpreter
 
     stage = os.path.join(os.path.dirname(os.path.abspath(__file__)), "children", "stage.py")
-    return [sys.executable, "-I", "-S", "-B", stage, who, *words]
+    return [interpreter(), "-I", "-S", "-B", stage, who, *words]
 
 
 def read(end: End, *, library: str, backend: str, errors: Mapping[int, str]) -> Answer:

@@ -89,6 +89,13 @@ HINTS: dict[str, tuple[str, str]] = {
         "the process that asked the driver wrote something else, or could not be started",
         "see that `sys.executable` starts by itself and that nothing around it prints: a process of its own asks",
     ),
+    "frozen": (
+        "a frozen program (PyInstaller and the like), which has no interpreter to start for a process of its own",
+        (
+            "name the platform with VPLUG_PLATFORM, or let files alone decide with VPLUG_PROBE_TIMEOUT=0: a frozen "
+            "program has no interpreter that could ask"
+        ),
+    ),
     "no-gpu-given": (
         "a GPU is on the PCI bus, and NVML counts none, or it is set aside for a virtual machine",
         "give the container its GPUs (`--gpus all`, NVIDIA_VISIBLE_DEVICES), or take them back from vfio-pci",
@@ -179,6 +186,9 @@ HINTS: dict[str, tuple[str, str]] = {
     ),
 }
 """Name -> (condition, advice)."""
+
+NEVER_STARTED = {"not started": "no-answer", "frozen": "frozen"}
+"""How a process ended that never began (`isolated.NOT_STARTED`, `isolated.FROZEN`), and the hint that it gets."""
 
 
 def advise(name: str, /, **values: Any) -> str:

@@ -11,6 +11,7 @@ import os
 import selectors
 import signal
 import subprocess
+import sys
 import threading
 import time
 
@@ -21,8 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-EXITED, SIGNAL, TIMEOUT, GARBAGE, FLOOD, NOT_STARTED = "exited", "signal", "timeout", "garbage", "flood", "not started"
-"""How it went. `garbage`: it came to its own end, and what it wrote is no JSON object a line."""
+EXITED, SIGNAL, TIMEOUT, GARBAGE, FLOOD = "exited", "signal", "timeout", "garbage", "flood"
+NOT_STARTED, FROZEN = "not started", "frozen"
+"""How it went. `garbage`: it came to its own end, and what it wrote is no JSON object a line. `frozen`: it was not
+started, for this program is frozen (PyInstaller and the like): its `sys.executable` is the program and no interpreter.
+"""
 
 MOST = 1_000_000
 """Bytes of stdout after which a program is stopped."""
@@ -63,7 +67,7 @@ class End(_Record):
 
     Attributes:
         events: The JSON objects that it wrote, one for each complete line that holds one.
-        how: `EXITED`, `SIGNAL`, `TIMEOUT`, `GARBAGE`, `FLOOD` or `NOT_STARTED`.
+        how: `EXITED`, `SIGNAL`, `TIMEOUT`, `GARBAGE`, `FLOOD`, `NOT_STARTED` or `FROZEN`.
         code: The exit status, or the signal's number. None where it is not known: another part of this process has
             asked for it first, or SIGCHLD is ignored here.
         seconds: From its start to its end.
@@ -83,6 +87,16 @@ class End(_Record):
         self.detail: str = fields.pop("detail", "")
         if fields:
             raise TypeError(f"an end has no {', '.join(fields)}")
+
+
+def interpreter() -> str:
+    """The program that a job of this package starts; empty where there is none (`FROZEN`, or nobody knows it)."""
+    return "" if is_frozen() else sys.executable or ""
+
+
+def is_frozen() -> bool:
+    """Whether this program is frozen."""
+    return bool(getattr(sys, "frozen", False))
 
 
 def run(jobs: Sequence[Job], seconds: float) -> list[End]:
@@ -224,7 +238,9 @@ class _Child:
     def start(self) -> None:
         words = self.job.words
         if not words or not words[0]:
-            self.refusal = "there is no program to start (`sys.executable` is empty)"
+            what = "this program is frozen, and `sys.executable` is the program and no interpreter"
+            self.refusal = what if is_frozen() else "there is no program to start (`sys.executable` is empty)"
+            self.stopped = FROZEN if is_frozen() else None
             return
         self.began = self.ended = time.monotonic()
         # known to us before it is started: an exception in between must not lose it
@@ -358,7 +374,7 @@ class _Child:
     def end(self, seconds: float) -> End:
         """What is to be told."""
         if self.process is None:
-            return End([], NOT_STARTED, detail=f"{self.job.name}: {self.refusal}.")
+            return End([], self.stopped or NOT_STARTED, detail=f"{self.job.name}: {self.refusal}.")
         events, odd = _events(bytes(self.out))
         how = self.stopped or (SIGNAL if self.by_signal else EXITED)
         if how == EXITED and not self.code and odd is not None:

@@ -131,7 +131,7 @@ def rocm(environment: Mapping[str, str]) -> list[Mask]:
     """The masks of ROCm, in the order in which they count: the later one numbers what the earlier one has left.
 
     HIP takes CUDA_VISIBLE_DEVICES where its own variable is not set. An empty one hides all, as torch counts, whose
-    devices are what vLLM uses; HIP itself takes it for none at all (ROCm/hip#3001).
+    devices are what vLLM uses; HIP itself takes it for none at all.
     """
     second = HIP if HIP in environment else CUDA
     return _masks(environment, (ROCR, parse_rocm), (second, parse_rocm))

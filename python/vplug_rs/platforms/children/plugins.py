@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
+from vplug_rs.platforms import hints
 from vplug_rs.platforms.model import Evidence, Probe
 
 TYPE_CHECKING = False
@@ -39,12 +40,12 @@ def job(plugin: Plugin, environment: Mapping[str, str] | None, path: Sequence[st
     import json
 
     import vplug_rs
-    from vplug_rs.platforms.isolated import Job
+    from vplug_rs.platforms.isolated import Job, interpreter
 
     home = os.path.dirname(os.path.dirname(os.path.abspath(vplug_rs.__file__)))
     key = [plugin.label, plugin.name, plugin.value]
     wish = {"home": home, "path": list(sys.path if path is None else path), "key": key}
-    words = [sys.executable, "-P", "-c", _START, json.dumps(wish)] if sys.executable else []
+    words = [interpreter(), "-P", "-c", _START, json.dumps(wish)]
     return Job(
         f"the process that asked plugin `{plugin.name}`", words, None if environment is None else {**environment}
     )
@@ -65,7 +66,9 @@ def read(end: End, unanswered: Probe) -> Probe:
     said = end.stderr.strip().splitlines()
     unanswered.reason = end.detail.rstrip(".") + (f"; its last words: {said[-1][:_MOST_TEXT]}" if said else "")
     unanswered.evidence[0].result, unanswered.evidence[0].text = end.how, unanswered.reason
-    unanswered.ms, unanswered.isolated = 1000 * end.seconds, True
+    unanswered.ms, unanswered.isolated = 1000 * end.seconds, end.how not in hints.NEVER_STARTED
+    if not unanswered.isolated:  # no fault of the plugin's
+        unanswered.hint = hints.advise(hints.NEVER_STARTED[end.how])
     return unanswered
 
 

@@ -121,6 +121,11 @@ class Case:
         """Whether there is an observation of that weight."""
         return bool(self.weighs(weight))
 
+    def take_answer(self, who: str) -> None:
+        """Note who answered, unless the process that was to ask never began."""
+        if self.context.ends.get(who) not in hints.NEVER_STARTED:
+            self.backend, self.isolated = self.context.answers[who].backend, True
+
     def add_torch(self) -> None:
         """The torch build, which breaks ties and explains much."""
         torch = self.context.torch

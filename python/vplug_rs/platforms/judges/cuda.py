@@ -53,7 +53,7 @@ def judge(evidence: Sequence[Evidence], devices: Sequence[Device], context: Cont
     if answer is None:
         return _unasked(case)
     _add_modules(case, answer)
-    case.backend, case.isolated = answer.backend, True
+    case.take_answer(NVML)
     if answer.outcome == "answered":
         return _answered(case, answer)
     return _refused(case, answer) if answer.outcome == "error" else _silent(case, answer)

@@ -49,7 +49,7 @@ def of_silence(case: Case, who: str) -> str:
     how = case.context.ends.get(who)
     if how == "timeout":
         return hints.advise("timeout", seconds=case.context.seconds)
-    return hints.advise("crash" if how == "signal" else "no-answer")
+    return hints.advise("crash" if how == "signal" else hints.NEVER_STARTED.get(how or "", "no-answer"))
 
 
 def of_mismatch(case: Case) -> str:

@@ -91,7 +91,7 @@ def _add_amdsmi(case: Case) -> int:
     answer = case.context.answers.get(AMDSMI)
     if answer is None:
         return 0
-    case.backend, case.isolated = answer.backend, True
+    case.take_answer(AMDSMI)
     count = (answer.count or 0) if answer.outcome == "answered" else 0
     said = str(count) if answer.outcome == "answered" else f"error {answer.code}" if answer.code is not None else ""
     case.add("amdsmi", "call", answer.call, said, INFO, sentence(answer.text))
