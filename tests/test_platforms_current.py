@@ -14,6 +14,7 @@ import pytest
 import test_platforms_outside
 from interpreters import clean_environment, shared_import_root
 from platform_records import present
+from sites import build, dist
 from test_platforms_outside import NOTE, PlatformBed
 from vplug_rs.platforms import current
 from vplug_rs.platforms.answers import PlatformAbsentError, PlatformLoadError
@@ -149,45 +150,84 @@ def test_a_traceback_shows_the_next_step_once_whoever_raises_it_and_wherever_it_
     assert said == [[1] * 6]
 
 
-def test_a_plugin_that_asks_for_the_platform_is_told_so(bed: PlatformBed) -> None:
-    bed.offer("nested", "import vplug_rs\ndef run():\n    return vplug_rs.get_platform().qualname\n")
+NESTED = "the platform is asked for while it is being found, further out in this very thread"
+
+
+@pytest.mark.parametrize(
+    "where", ["def run():\n    found = vplug_rs.get_platform()\n", "found = vplug_rs.get_platform()\n"]
+)
+def test_a_plugin_that_asks_for_the_platform_is_told_so_whoever_asks_it(bed: PlatformBed, where: str) -> None:
+    more = "" if "def" in where else "def run():\n"
+    bed.offer("nested", f"import vplug_rs\n{where}{more}    return 'acme.Nested'\n")
     said = ask(
         bed,
         """
-        try:
-            vplug_rs.get_platform()
-        except vplug_rs.PlatformError as error:
-            say(str(error))
+        from vplug_rs.platforms.resolution import resolve
+        def told(ask):
+            try:
+                return ask()
+            except vplug_rs.PlatformError as error:
+                return str(error)
+        def statuses(asked): return [[probe.status, probe.reason] for probe in asked.probes]
+        isolated, here = outside.ask_isolated(), outside.ask()
+        say(statuses(isolated), statuses(here), told(vplug_rs.get_platform), told(resolve))
         """,
         VPLUG_PLATFORM="nested",
     )
-    assert "the platform is asked for while it is being found, further out in this very thread" in said[0]
+    step = "call" if "def" in where else "import"
+    reason = f"it failed at {step}: PlatformError: {NESTED}"
+    assert said[:2] == [[["unknown", reason]]] * 2
+    assert said[2] == said[3] and reason in said[2]
+
+
+def test_a_plugin_may_ask_what_is_here(bed: PlatformBed) -> None:
+    bed.offer(
+        "looks",
+        """
+        from vplug_rs import platforms
+        def run():
+            return f"acme.{len(platforms.probe(active=False))}probes".replace(".9", ".Nine")
+        """,
+    )
+    said = ask(
+        bed,
+        "say([[p.qualname for p in how().probes] for how in (outside.ask_isolated, outside.ask)])",
+    )
+    assert said == [[["acme.Nineprobes"]] * 2]
 
 
 def test_threads_that_wait_for_each_other_are_seen(bed: PlatformBed) -> None:
     bed.offer(
         "one",
         """
+        from vplug_rs import PluginLoader, Policy
+        def run():
+            PluginLoader("acme.others", policy=Policy()).load()
+            return "acme.One"
+        """,
+    )
+    other = """
         import time, vplug_rs
         time.sleep(1)
         try:
             vplug_rs.get_platform()
         except Exception as error:
             said = type(error).__name__
-        def run(): return "acme.One"
-        """,
-    )
+        def run(): ...
+    """
+    build(bed.site, dist("acme-other", "1.0", "[acme.others]\nother = other_mod:run\n"))
+    build(bed.site, {"other_mod.py": textwrap.dedent(other)})
     said = ask(
         bed,
         """
-        loader = PluginLoader("vllm.platform_plugins", policy=Policy())
+        loader = PluginLoader("acme.others", policy=Policy())
         other = threading.Thread(target=loader.load)
         other.start()
         time.sleep(0.5)
         found = vplug_rs.get_platform()
         other.join()
-        import one_mod
-        say(found.qualname, one_mod.said)
+        import other_mod
+        say(found.qualname, other_mod.said)
         """,
         VPLUG_PLATFORM="one",
     )

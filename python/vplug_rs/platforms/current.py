@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
+from vplug_rs import _core
 from vplug_rs._core import Loaded, Meter
 from vplug_rs.errors import LoadTimeoutError
 from vplug_rs.groups import PLATFORM
@@ -55,13 +56,13 @@ def get_platform() -> Resolution:
     known = process.known(_QUESTION, process.CALL)
     if known is not None:
         return known.value  # type: ignore[no-any-return]  # a `Resolution`: nothing else is put there
+    # whoever asks the plugin, also in a process of its own: it would be asked for what it is asked for
+    if any(key[0] == PLATFORM for key, _ in _core.running_here()):
+        raise _nested()
     try:
         end: Any = process.once(_QUESTION, process.CALL, WAIT_LIMIT, _find)
     except process.Reentrant:
-        raise PlatformError(
-            "the platform is asked for while it is being found, further out in this very thread",
-            hint="A platform plugin must not ask for the platform when it is imported or called.",
-        ) from None
+        raise _nested() from None
     except LoadTimeoutError as error:
         text = f"another thread has been finding the platform for more than {WAIT_LIMIT:g} s"
         raise LoadTimeoutError(text, error.thread, hint="See where that thread stands.") from error
@@ -70,6 +71,13 @@ def get_platform() -> Resolution:
     if end.error is not None:
         raise end.error
     return end.resolution  # type: ignore[no-any-return]  # by `_find`
+
+
+def _nested() -> PlatformError:
+    return PlatformError(
+        "the platform is asked for while it is being found, further out in this very thread",
+        hint="A platform plugin must not ask for the platform when it is imported or called.",
+    )
 
 
 def reset_platform() -> None:
