@@ -107,6 +107,15 @@ def test_one_deadline_for_all_and_the_quick_keep_their_answers() -> None:
     assert (quick.how, quick.events) == ("exited", [{"ok": 1}])
 
 
+@pytest.mark.parametrize(("seconds", "told"), [(0.0, "0.001"), (0.001, "0.001"), (0.004, "0.004")])
+def test_a_limit_that_is_too_short_to_start_anything_is_told_as_that(seconds: float, told: str) -> None:
+    found = end("say(n=1)", seconds=seconds)
+    assert (found.how, found.events) == ("timeout", [])
+    assert found.detail == (
+        f"the child was killed before it could begin: {told} s are too short to start a process at all."
+    )
+
+
 def test_a_program_that_ignores_signals_is_killed_all_the_same() -> None:
     found = end("signal.signal(signal.SIGTERM, signal.SIG_IGN); say(pid=os.getpid()); time.sleep(60)", seconds=1.5)
     assert found.how == "timeout"

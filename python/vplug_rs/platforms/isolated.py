@@ -28,6 +28,9 @@ NOT_STARTED, FROZEN = "not started", "frozen"
 started, for this program is frozen (PyInstaller and the like): its `sys.executable` is the program and no interpreter.
 """
 
+START = 0.1
+"""Seconds below which a program that says nothing has most likely not begun: an interpreter alone takes 0.03."""
+
 MOST = 1_000_000
 """Bytes of stdout after which a program is stopped."""
 
@@ -42,6 +45,7 @@ GRACE = 0.1
 
 _SLICE = 0.05
 _SOON = 0.001
+_NEVER = "never"
 _PIECE = 65536
 
 _left_behind: dict[int, None] = {}
@@ -379,13 +383,17 @@ class _Child:
         how = self.stopped or (SIGNAL if self.by_signal else EXITED)
         if how == EXITED and not self.code and odd is not None:
             how = GARBAGE
+        never = how == TIMEOUT and seconds < START and not self.out and not self.err
         said = {
             EXITED: f"ended with exit status {self.code}",
             SIGNAL: f"was ended by {_signal_name(self.code)}",
             TIMEOUT: f"did not answer within {round(seconds, 1):g} s and was killed",
+            # nobody has been asked, so it says nothing of who would have been
+            _NEVER: f"was killed before it could begin: {max(round(seconds, 3), 0.001):g} s are too short to start "
+            "a process at all",
             GARBAGE: f"wrote something that is no answer: {odd}",
             FLOOD: f"wrote more than {MOST // 1000} KB and was killed",
-        }[how]
+        }[_NEVER if never else how]
         if how == EXITED and self.code is None:
             said = "ended; its exit status is not known, for this process ignores SIGCHLD or has asked for it elsewhere"
         if self.abandoned:

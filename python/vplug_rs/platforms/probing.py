@@ -161,7 +161,7 @@ class _Asking:
     def _take(self, jobs: Mapping[str, tuple[Job, Callable[[Any], Any]]]) -> None:
         from vplug_rs.platforms import isolated
 
-        left = max(0.0, round(self.deadline - time.monotonic(), 2))  # people read it
+        left = max(0.0, round(self.deadline - time.monotonic(), 3))  # people read it
         ends: Sequence[Any] = isolated.run([job for job, _ in jobs.values()], left)
         for (who, (_, read)), end in zip(jobs.items(), ends, strict=True):
             self.context.answers[who] = read(end)
