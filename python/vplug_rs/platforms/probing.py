@@ -49,6 +49,9 @@ def probe(  # noqa: PLR0913  # keywords of a public function
 ) -> list[Probe]:
     """What is known of each platform, in vLLM's order, then of those that vLLM does not bring along.
 
+    Nothing is kept: each call looks and asks anew, and threads that call it at the same time start a process each for
+    every driver. Who wants one answer for all asks `get_platform()`.
+
     Args:
         root: The folder that stands for "/", also for the folders in LD_LIBRARY_PATH that are looked into.
         environment: The variables, also those of the processes that ask drivers; by default this process's.
