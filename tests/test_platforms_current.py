@@ -62,6 +62,21 @@ def test_it_is_found_once_for_all_threads(bed: PlatformBed) -> None:
     assert bed.notes() == ["called"]
 
 
+def test_what_is_known_is_told_at_once_to_plugins_too(bed: PlatformBed) -> None:
+    bed.offer("nested", "import vplug_rs\ndef run(): return 'acme.After' + vplug_rs.get_platform().qualname[-1]\n")
+    said = ask(
+        bed,
+        """
+        first = vplug_rs.get_platform()
+        from vplug_rs.platforms import resolution
+        resolution.resolve = None
+        say(vplug_rs.get_platform() is first, [probe.qualname for probe in outside.ask().probes])
+        """,
+        VPLUG_PLATFORM="acme.platform.P",
+    )
+    assert said == [True, ["acme.AfterP"]]
+
+
 def test_other_threads_run_while_one_finds_it(bed: PlatformBed) -> None:
     bed.offer("slow", SLOW)
     said = ask(

@@ -286,6 +286,30 @@ def test_isolated_plugins_may_do_what_they_like(bed: PlatformBed) -> None:
     assert {name: found[name][2:4] for name in TAME} == {name: ["present", "acme.F"] for name in TAME}
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_what_a_child_of_an_isolated_plugin_says_is_not_the_plugins_answer(bed: PlatformBed) -> None:
+    bed.offer(
+        "forks",
+        """
+        import os, time
+        def run():
+            if not os.fork(): return "acme.OfTheChild"
+            time.sleep(1)
+            return "acme.Platform"
+        """,
+    )
+    assert bed.ask("say([probe.qualname for probe in outside.ask_isolated().probes])") == [["acme.Platform"]]
+
+
+@pytest.mark.parametrize("how", ["ask", "ask_isolated"])
+def test_what_a_plugin_takes_is_told_whatever_comes_of_it(bed: PlatformBed, how: str) -> None:
+    ends = {"here": "return 'acme.P'", "not_here": "return None", "raises": "raise OSError", "wrong": "return ''"}
+    for name, end in ends.items():
+        bed.offer(name, f"import time\ndef run():\n    time.sleep(0.2)\n    {end}\n")
+    said = bed.ask(f"say({{p.platform: p.ms >= 200 for p in outside.{how}().probes}})")
+    assert said == [dict.fromkeys(ends, True)]
+
+
 def test_threads_of_a_plugin_keep_nobody_waiting(bed: PlatformBed) -> None:
     bed.offer("threads", TAME["threads"])
     began = time.monotonic()

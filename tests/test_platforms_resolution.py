@@ -235,7 +235,29 @@ def test_two_distributions_with_one_name_are_told_apart() -> None:
     with pytest.raises(PlatformError) as caught:
         resolve(plugins=both)
     assert str(caught.value).startswith(f"{ONLY_ONE}['Other.Co:npu', 'acme:npu'] (")
+    assert str(caught.value.hint).startswith("Say which one is meant: VPLUG_PLATFORM=Other.Co:npu, or acme:npu;")
+    with pytest.raises(PlatformError) as caught:
+        resolve(plugins=(*both, plugin("tt", "tt.Platform")))
+    assert str(caught.value).startswith(f"{ONLY_ONE}['Other.Co:npu', 'acme:npu', 'acme-tt:tt'] ("), (
+        "one spelling for all"
+    )
     assert resolve(plugins=both, VPLUG_PLATFORM="other_co:npu").qualname == "b.Platform"
+
+
+def test_of_two_lines_of_one_name_in_one_distribution_the_one_that_answers_is_what_was_ordered() -> None:
+    both = [plugin("npu", None, of="acme"), plugin("npu", "acme.Platform", of="acme")]
+    for order in itertools.permutations(both):
+        assert resolve(plugins=order, VPLUG_PLATFORM="npu").qualname == "acme.Platform"
+
+
+def test_what_two_plugins_say_alike_is_told_once() -> None:
+    failed = [plugin("npu", None, of="acme", status=UNKNOWN, reason="no module `acme`") for _ in range(2)]
+    found = resolve(present("cuda"), plugins=failed)
+    assert found.warnings == [advice.failed(failed[0])]
+    rivals = [plugin("tt", "tt.Platform"), plugin("rbln", "rbln.Platform")]
+    with pytest.raises(PlatformError) as caught:
+        resolve(plugins=(*failed, *rivals))
+    assert caught.value.warnings == found.warnings
 
 
 def test_a_plugin_called_as_a_built_in_platform_hides_nobody() -> None:

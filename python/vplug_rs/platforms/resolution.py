@@ -243,8 +243,7 @@ def _agreed(active: list[Probe], *, strict: bool) -> Probe:
         active = list({probe.platform: probe for probe in active}.values())  # vLLM knows names alone
     if len(active) == 1 or (not strict and len({probe.qualname for probe in active}) == 1):
         return active[0]
-    names = [probe.platform for probe in active]
-    doubles = len(set(names)) < len(names)
+    doubles = len({probe.platform for probe in active}) < len(active)
     choices = [advice.full_name(probe) if doubles else probe.platform for probe in active]
     if strict:
         raise PlatformError(f"{ONLY_ONE}{choices}")
