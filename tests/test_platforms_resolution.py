@@ -251,7 +251,7 @@ def test_of_two_lines_of_one_name_in_one_distribution_the_one_that_answers_is_wh
 
 
 def test_what_two_plugins_say_alike_is_told_once() -> None:
-    failed = [plugin("npu", None, of="acme", status=UNKNOWN, reason="no module `acme`") for _ in range(2)]
+    failed = (plugin("npu", None, of="acme", status=UNKNOWN, reason="no module `acme`"),) * 2
     found = resolve(present("cuda"), plugins=failed)
     assert found.warnings == [advice.failed(failed[0])]
     rivals = [plugin("tt", "tt.Platform"), plugin("rbln", "rbln.Platform")]

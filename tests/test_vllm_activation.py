@@ -503,7 +503,7 @@ WRONG = "register = 3\n"
             "wants the class itself",
         ),
         ("platform_plugins", "def register(): raise OSError('gone')", "resolve()", {}, "OSError: gone"),
-        ("platform_plugins", "def register(): return ''", "resolve()", {}, "the dotted name of a platform class"),
+        ("platform_plugins", "def register(): return ''", "resolve()", {}, "a class's dotted name is wanted"),
     ],
 )
 @pytest.mark.parametrize("variable", ["VPLUG_REQUIRE", "VPLUG_STRICT"])
