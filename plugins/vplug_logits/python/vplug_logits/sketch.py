@@ -74,7 +74,8 @@ class Clusters:
     Attributes:
         size: Rows of one cluster, 16; the last ones may hold -1 where V is no multiple.
         members: int32 `(K, size)`: ids of the rows; each id of 0..V-1 stands exactly once.
-        centroids: int8 `(K, d)`: the mean of the raw rows of each cluster, quantised by row.
+        centroids: int8 `(K, d)`: the mean of the raw rows of each cluster, quantised by row.  In the cosine baseline,
+            which no artefact holds, bfloat16: its direction.
         scale: float32 `(K,)`: centroid = scale * int8.
     """
 
