@@ -1,1 +1,5 @@
 """What the tests share: seeds, small heads."""
+
+from __future__ import annotations
+
+pytest_plugins = ("smollm2",)

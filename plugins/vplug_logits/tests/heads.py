@@ -31,9 +31,14 @@ def hidden(count: int, width: int, *, seed: int = 1) -> torch.Tensor:
 
 def sketch_of(weight: torch.Tensor, states: torch.Tensor, bits: int, *, seed: int = 0) -> Sketch:
     """The sketch of a small head, all of it in memory: what the builder is tested against."""
+    return sketch_for(weight, second_moment([states]), bits, seed=seed)
+
+
+def sketch_for(weight: torch.Tensor, moment: torch.Tensor, bits: int, *, seed: int = 0) -> Sketch:
+    """The same, for the second moment of states."""
     rows = weight.double()
     mean = rows.mean(0).float()
-    matrix = transform(second_moment([states]), second_moment([rows - mean]), seed)
+    matrix = transform(moment, second_moment([rows - mean]), seed)
     encoded = encode(rows_through(rows, mean, matrix), bits)
     kept = quantise(encoded)
     missing = padded_rows(weight.shape[0]) - weight.shape[0]
