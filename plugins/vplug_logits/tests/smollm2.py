@@ -34,7 +34,7 @@ _BATCH = 64
 _TEMPERATURES = (1.0, 0.6)  # of alternate rows of a batch
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SmolLM2:
     """The model in float32, and where it lies as a checkpoint that transformers and vLLM read.
 
@@ -56,15 +56,20 @@ class SmolLM2:
 
     def moment(self, positions: int = 1536, *, seed: int = 0) -> torch.Tensor:
         """E[h h^T] while the model reads random token ids: calibration without any text."""
-        generator = torch.Generator().manual_seed(seed)
-        ids = torch.randint(0, VOCABULARY, (positions // 128, 128), generator=generator)
-        with torch.inference_mode():
-            return second_moment(self.hidden(part) for part in torch.split(ids, 4)).clone()
+        return _moment(self, positions, seed)
 
     def hidden(self, ids: torch.Tensor) -> torch.Tensor:
         """States while reading `(B, L)` ids, `(B L, d)`."""
         states: torch.Tensor = self.model.model(ids, use_cache=False).last_hidden_state.flatten(0, 1)
         return states
+
+
+@lru_cache(maxsize=4)
+def _moment(smol: SmolLM2, positions: int, seed: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(0, VOCABULARY, (positions // 128, 128), generator=generator)
+    with torch.inference_mode():
+        return second_moment(smol.hidden(part) for part in torch.split(ids, 4)).clone()
 
 
 def texts() -> dict[str, str]:

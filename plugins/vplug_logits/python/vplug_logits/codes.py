@@ -5,8 +5,8 @@ the best of a few candidates by the cosine of u and w.  Then the scale:
 
 * 1, 2 and 4 bits: <w, w> / <u, w>, which makes the estimate of w . h unbiased over random rotations (RaBitQ,
   arXiv 2405.12497);
-* 8 bits: <u, w> / <u, u>, which makes the residual smallest: there the rigorous bound |h'| |q - w| counts, and the
-  bias (a share of 2e-5) does not.
+* 8 bits: <u, w> / <u, u>, which makes the residual smallest: there the rigorous bound |h'| |q - w| counts.  It hardly
+  matters: on SmolLM2 |q - w| is 0.74 % of |w|, so the scales differ by a share of 5.5e-5, the residuals by 2.8e-5.
 """
 
 from __future__ import annotations
