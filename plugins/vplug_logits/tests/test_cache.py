@@ -156,6 +156,61 @@ def test_changed_weights_have_another_name(model: str) -> None:
     assert cache.name(model, SAFE, dtype="bfloat16") != name
 
 
+# Hub ids
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A hub cache with one model, `org/name`, at its commit `abc`."""
+    kept = tmp_path / "hub" / "models--org--name"
+    (kept / "refs").mkdir(parents=True)
+    (kept / "refs" / "main").write_text("abc\n")
+    (kept / "snapshots" / "abc").mkdir(parents=True)
+    (kept / "snapshots" / "abc" / "config.json").write_text('{"torch_dtype": "float16"}')
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    return kept
+
+
+def test_a_hub_id_is_its_snapshot(hub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot = str(hub / "snapshots" / "abc")
+    assert cache.folder_of("org/name") == cache.folder_of("org/name", "abc") == snapshot
+    assert cache.folder_of("org/name", "other") is None and cache.folder_of("org/none") is None
+    assert cache.folder_of(snapshot) == snapshot
+    by_id = cache.name("org/name", SAFE, dtype="bfloat16")
+    assert by_id == cache.name(snapshot, SAFE, dtype="bfloat16") and by_id.startswith("org--name-")
+    monkeypatch.delenv("HF_HUB_CACHE")
+    monkeypatch.setenv("HF_HOME", str(hub.parent.parent))
+    assert cache.folder_of("org/name") == snapshot
+
+
+def test_another_commit_of_a_hub_id_has_another_name(hub: Path) -> None:
+    before = cache.name("org/name", SAFE, dtype="bfloat16")
+    (hub / "snapshots" / "def").mkdir()
+    (hub / "refs" / "main").write_text("def")
+    assert cache.name("org/name", SAFE, dtype="bfloat16") != before
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype"),
+    [
+        ('{"dtype": "bfloat16"}', "bfloat16"),
+        ('{"torch_dtype": "float32"}', "float32"),
+        ('{"text_config": {"dtype": "float16"}}', "float16"),
+        ("{}", None),
+        ('{"dtype": 5}', None),
+        ("[]", None),
+        ("{", None),
+    ],
+)
+def test_the_type_of_a_checkpoint_stands_in_its_configuration(model: str, text: str, dtype: str | None) -> None:
+    Path(model, "config.json").write_text(text)
+    assert cache.dtype_of(model) == dtype
+
+
+def test_a_model_that_is_not_there_has_no_type(hub: Path) -> None:
+    assert cache.dtype_of("org/none") is None and cache.dtype_of("org/name") == "float16"
+
+
 # Whose
 
 

@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import glob
 import hashlib
+import json
 import os
 import re
 import stat
@@ -117,8 +118,8 @@ def root(cache: str | None = None) -> str:
 def name(model: str, config: Config, *, dtype: str, revision: str | None = None, seed: int = SEED) -> str:
     """The file's name in the cache: what a reader knows the model by, the variant, and a digest of its identity.
 
-    A folder is identified by its real path and by the names, sizes and times of the weights in it: changed weights
-    have another name, and are built anew.
+    A folder, and a hub id's snapshot in the local cache, is identified by its real path and by the names, sizes and
+    times of the weights in it: changed weights have another name, and are built anew.
 
     Args:
         model: As for `find`.
@@ -146,6 +147,48 @@ def readable(model: str) -> str:
     else:
         text = model
     return re.sub(r"[^A-Za-z0-9._-]+", "-", text.replace("/", "--")).strip("-.")[:80] or "model"
+
+
+def folder_of(model: str, revision: str | None = None) -> str | None:
+    """The folder of a model: itself, or a hub id's snapshot in the local hub cache; None where there is none.
+
+    Args:
+        model: A folder or a hub id.
+        revision: Of a hub id: a branch, tag or commit.
+    """
+    if os.path.isdir(model):
+        return model
+    hub = os.environ.get("HF_HUB_CACHE") or os.path.join(
+        os.environ.get("HF_HOME") or os.path.join(os.path.expanduser("~"), ".cache", "huggingface"), "hub"
+    )
+    kept = os.path.join(hub, "models--" + model.replace("/", "--"))
+    commit = revision or "main"
+    with contextlib.suppress(OSError), open(os.path.join(kept, "refs", commit), encoding="utf-8") as file:
+        commit = file.read().strip()
+    snapshot = os.path.join(kept, "snapshots", commit)
+    return snapshot if os.path.isdir(snapshot) else None
+
+
+def dtype_of(model: str, revision: str | None = None) -> str | None:
+    """The type that a model's `config.json` says it was saved in, or None.
+
+    Args:
+        model: A folder or a hub id.
+        revision: Of a hub id.
+    """
+    folder = folder_of(model, revision)
+    if folder is None:
+        return None
+    try:
+        with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
+            said = json.load(file)
+    except (OSError, ValueError):
+        return None  # whoever loads the model will say it better
+    for part in (said, said.get("text_config")) if isinstance(said, dict) else ():
+        found = (part.get("dtype") or part.get("torch_dtype")) if isinstance(part, dict) else None
+        if isinstance(found, str):
+            return found
+    return None
 
 
 @contextlib.contextmanager
@@ -229,13 +272,14 @@ def _variant(config: Config, dtype: str, seed: int) -> str:
 
 
 def _identity(model: str, revision: str | None) -> list[str]:
-    if not os.path.isdir(model):
+    found = folder_of(model, revision)
+    if found is None:
         return ["hub", model, revision or ""]
-    folder = os.path.realpath(model)
+    folder = os.path.realpath(found)
     files = []
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith(_WEIGHTS) and entry.is_file():
-                found = entry.stat()
-                files.append(f"{entry.name}\0{found.st_size}\0{found.st_mtime_ns}")
+                known = entry.stat()
+                files.append(f"{entry.name}\0{known.st_size}\0{known.st_mtime_ns}")
     return ["folder", folder, *sorted(files)]
