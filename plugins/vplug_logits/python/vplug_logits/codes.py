@@ -37,7 +37,7 @@ _UNBIASED = (1, 2, 4)
 
 _SLOP = 1e-12  # of |w|: more than float64 loses in a residual
 _TOP = 14  # the largest number of a head, in units, lies in (2^14, 2^15]: float16 ends at 65,504
-_BLOCK = 1 << 20  # coordinates that are worked on at a time
+_BLOCK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
