@@ -158,9 +158,9 @@ def folder_of(model: str, revision: str | None = None) -> str | None:
     """
     if os.path.isdir(model):
         return model
-    hub = os.environ.get("HF_HUB_CACHE") or os.path.join(
-        os.environ.get("HF_HOME") or os.path.join(os.path.expanduser("~"), ".cache", "huggingface"), "hub"
-    )
+    user = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    home = os.environ.get("HF_HOME") or os.path.join(user, "huggingface")
+    hub = os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE") or os.path.join(home, "hub")
     kept = os.path.join(hub, "models--" + model.replace("/", "--"))
     commit = revision or "main"
     with contextlib.suppress(OSError), open(os.path.join(kept, "refs", commit), encoding="utf-8") as file:
