@@ -226,7 +226,7 @@ def test_an_interrupt_ends_without_a_traceback(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_reader_that_left_ends_without_a_traceback() -> None:
-    environment = os.environ | {"PYTHONPATH": str(PACKAGE)}
+    environment = os.environ | {"PYTHONPATH": str(PACKAGE), "PYTHONUNBUFFERED": ""}  # argparse hides what fails at once
     program = [sys.executable, "-m", "vplug_logits", "--help"]
     reading, writing = os.pipe()
     os.close(reading)
