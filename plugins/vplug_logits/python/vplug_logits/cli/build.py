@@ -110,10 +110,8 @@ def _is_sound(path: str) -> bool:
 
 
 def _build(arguments: argparse.Namespace, config: Config, dtype: str, path: str, *, private: bool) -> None:
-    try:
-        from vplug_logits.build import build_model
-    except ImportError as error:  # an installation without torch
-        raise BuildError(f"{arguments.model}: {error}. Install torch.") from error
+    from vplug_logits.build import build_model
+
     build_model(
         arguments.model,
         config,
