@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -300,6 +302,30 @@ def test_the_death_of_a_builder_frees_the_next_and_leaves_nothing(tmp_path: Path
     assert sorted(os.listdir(tmp_path)) == ["a.lock"]
     second.communicate("", timeout=30)
     assert not os.listdir(tmp_path)
+
+
+def test_whoever_waited_for_a_lock_that_was_removed_waits_for_the_one_that_took_its_name(tmp_path: Path) -> None:
+    path, lock = str(tmp_path / "a"), tmp_path / "a.lock"
+    got = threading.Event()
+
+    def wait() -> None:
+        with cache.locked(path):
+            got.set()
+
+    waiter = threading.Thread(target=wait)
+    with open(lock, "w") as first:
+        fcntl.flock(first, fcntl.LOCK_EX)
+        waiter.start()
+        while sum(os.path.realpath(f"/proc/self/fd/{fd}") == str(lock) for fd in os.listdir("/proc/self/fd")) < 2:
+            time.sleep(0.01)
+        time.sleep(0.1)  # from opening to waiting
+        lock.unlink()
+        with open(lock, "w") as second:
+            fcntl.flock(second, fcntl.LOCK_EX)
+            first.close()
+            assert not got.wait(0.3)
+    waiter.join(30)
+    assert got.is_set()
 
 
 def test_locks_of_two_artefacts_are_two(tmp_path: Path) -> None:

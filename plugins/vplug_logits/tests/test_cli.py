@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -104,6 +107,19 @@ def test_a_servers_child_takes_what_is_there_if_it_is_sound(
     before = out.stat()
     assert main(words) == 0
     assert os.path.samestat(before, out.stat())
+
+
+def test_whoever_waited_for_another_builder_takes_what_it_built(model: str, made: str, tmp_path: Path) -> None:
+    out, lock = tmp_path / "a", str(tmp_path / "a.lock")
+    waiter = threading.Thread(target=main, args=(["build", model, "--out", str(out), "--quiet"],))
+    with cache.locked(str(out)):
+        waiter.start()
+        while sum(os.path.realpath(f"/proc/self/fd/{fd}") == lock for fd in os.listdir("/proc/self/fd")) < 2:
+            time.sleep(0.01)
+        shutil.copy(made, out)
+        before = out.stat()
+    waiter.join(60)
+    assert os.path.samestat(before, out.stat()) and artefact.read(str(out)).metadata.bits == 8
 
 
 def test_a_model_that_cannot_be_loaded_is_one_line(tmp_path: Path, capsys: Said) -> None:

@@ -63,7 +63,7 @@ def test_two_servers_at_once_build_once_and_a_third_learns_why_it_cannot(
     until(lambda: isinstance(one.poll(), Ready) and isinstance(other.poll(), Ready))
     assert one.poll() == other.poll() == Ready(cache.place(model, SAFE, dtype="bfloat16"))
     assert os.path.samestat(first, os.stat(one.path)) and first.st_mtime_ns == os.stat(one.path).st_mtime_ns
-    assert artefact.read(one.path).metadata.source == "tiny"
+    assert artefact.read(one.path).metadata.source == "tiny" and first.st_mode & 0o777 == 0o600
     until(lambda: third.poll() != Building())
     failed = third.poll()
     assert isinstance(failed, Failed) and failed.reason.startswith("no/such-model: is no folder")

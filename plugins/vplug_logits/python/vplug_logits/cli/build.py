@@ -74,7 +74,7 @@ def _dtype(model: str, revision: str | None) -> str:
 def _path(arguments: argparse.Namespace, config: Config, dtype: str) -> tuple[str, bool]:
     """The file to write, and whether it is to be this user's alone."""
     if arguments.out is not None:
-        return os.path.abspath(arguments.out), False
+        return os.path.abspath(arguments.out), arguments.child_of is not None
     if not arguments.beside_model:
         place = cache.place(arguments.model, config, dtype=dtype, revision=arguments.revision, seed=arguments.seed)
         return place, True
