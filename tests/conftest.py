@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 
 import pytest
 
@@ -13,6 +14,9 @@ collect_ignore = ["real_vllm"]  # in an environment of its own: `make test-vllm`
 
 def pytest_configure() -> None:
     """Set few hypothesis examples; --hypothesis-profile=slow sets many."""
+    # A shell ignores Ctrl-C for what it starts with `&`, and every child inherits that: those that get it would run on.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # The cases run with a borrowed pytest on other interpreters too, and nothing else is there.
     if importlib.util.find_spec("hypothesis") is None:
         return
