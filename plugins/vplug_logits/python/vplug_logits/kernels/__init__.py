@@ -1,0 +1,84 @@
+"""The seam for compiled kernels: what a head asks of a backend, and which one serves a device.
+
+A backend computes in float32.  It decides nothing: which rows are rescored, and what is written where, is the head's
+business, so that every backend gives the same tokens.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import torch
+
+    from vplug_logits.sketch import Clusters, Sketch
+
+
+class Backend(Protocol):
+    """What computes."""
+
+    name: str
+
+    def transform(self, sketch: Sketch, states: torch.Tensor) -> torch.Tensor:
+        """h' = h T.
+
+        Args:
+            sketch: The sketch.
+            states: float32 `(n, d)`.
+
+        Returns:
+            float32 `(n, d)`.
+        """
+        ...
+
+    def scan(self, sketch: Sketch, transformed: torch.Tensor) -> torch.Tensor:
+        """The estimates of all centred logits: scale_i ((2 c_i - K) / 2) . h'.
+
+        Args:
+            sketch: The sketch.
+            transformed: h', float32 `(n, d)`.
+
+        Returns:
+            float32 `(n, V)`, fresh and contiguous.
+        """
+        ...
+
+    def scan_centroids(self, clusters: Clusters, states: torch.Tensor) -> torch.Tensor:
+        """The dot products with all centroids.
+
+        Args:
+            clusters: The clusters.
+            states: float32 `(n, d)`.
+
+        Returns:
+            float32 `(n, K)`.
+        """
+        ...
+
+    def rescore(
+        self, weight: torch.Tensor, rows: torch.Tensor, owners: torch.Tensor, states: torch.Tensor
+    ) -> torch.Tensor:
+        """Exact logits of single (hidden state, row) pairs, accumulated in float32.
+
+        Args:
+            weight: The live weight, `(V, d)`, of any float dtype.
+            rows: int64 `(m,)`, ids of rows.
+            owners: int64 `(m,)`, indices of states, ascending.
+            states: float32 `(n, d)`.
+
+        Returns:
+            float32 `(m,)`, not yet rounded to the dtype of the logits.
+        """
+        ...
+
+
+def choose(device: torch.device) -> Backend:
+    """The best backend for a device: so far torch's own operations, anywhere.
+
+    Args:
+        device: Where weight and sketch are.
+    """
+    from vplug_logits.kernels.plain import PlainBackend
+
+    del device
+    return PlainBackend()
