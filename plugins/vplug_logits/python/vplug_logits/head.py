@@ -8,16 +8,26 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from vplug_logits.config import Mode
+from vplug_logits import greedy, sampling
+from vplug_logits.after import After
+from vplug_logits.config import CLUSTER_SIZE, Mode
 from vplug_logits.counters import Counters, Step
 from vplug_logits.errors import BadInputError
+from vplug_logits.estimates import ClusterEstimates, SketchEstimates
+from vplug_logits.kernels import choose
+from vplug_logits.peers import Alone
+from vplug_logits.rounds import Parts, Round
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vplug_logits.config import Config
     from vplug_logits.kernels import Backend
+    from vplug_logits.peers import Peers
     from vplug_logits.sketch import Clusters, Sketch
+
+_SCRATCH = 64 << 20  # bytes of estimates that are worked on at once
+_SHARE = 16  # a state whose window holds more than one row in sixteen goes dense
 
 logger = logging.getLogger("vplug_logits")
 
@@ -25,15 +35,20 @@ logger = logging.getLogger("vplug_logits")
 class Head:
     """Logits of one output embedding, in the mode of its configuration.
 
+    The same rule holds for each state whatever stands beside it in the batch.  A state that cannot be answered in two
+    stages is answered by `dense`, by itself, and counted with a reason.
+
     Attributes:
         weight: The live weight.
         config: What was asked for.
-        counters: What it did.
+        dense: What the host computes without us.
+        counters: What the head did; may be replaced.
         dtype: Of the logits.
+        start: The id of row 0.
         vocabulary: The rows that the sketch speaks of; rows of the weight beyond are padding.
     """
 
-    def __init__(  # noqa: PLR0913
+    def __init__(  # noqa: PLR0913  # keywords, each for something else
         self,
         weight: torch.Tensor,
         config: Config,
@@ -47,14 +62,16 @@ class Head:
         cap: float | None = None,
         scale: float = 1.0,
         counters: Counters | None = None,
+        peers: Peers | None = None,
     ) -> None:
         """Make a head; nothing of the weight is copied.
 
         Args:
             weight: `(rows, d)`, the tensor that the host holds, not a copy of it.
             config: The mode and its numbers.
-            sketch: Of the first `sketch.vocabulary` rows of the weight; needed in modes `exact`, `safe` and `fast`.
-            clusters: With ids of the whole vocabulary; needed in mode `clusters`.
+            sketch: Of the first `sketch.vocabulary` rows of the weight, on its device; needed in modes `exact`, `safe`
+                and `fast`.
+            clusters: Of the whole vocabulary, with its ids; needed in mode `clusters`.
             dense: What the host computes without us, `(n, d) -> (n, rows)`, local to this process (no gather);
                 None: `torch.nn.functional.linear(states, weight)`.
             backend: What computes; None: the best one for the device.
@@ -63,23 +80,40 @@ class Head:
             cap: The soft cap that the host applies to the logits afterwards: cap tanh(l / cap).
             scale: The factor above 0 that the host multiplies them with after that.
             counters: To add to; None: new ones.
+            peers: Who holds the other rows (`parallel.ParallelHead` gives them); None: this head decides alone.
 
         Raises:
             BadInputError: A sketch or clusters that are missing or do not fit the weight; NaN or infinity in it.
             ConfigError: `cap` or `scale` that is no positive number.
         """
+        if weight.dim() != 2 or not weight.is_floating_point():  # noqa: PLR2004
+            raise BadInputError(f"a head is a matrix of floats, not {tuple(weight.shape)} of {weight.dtype}.")
         self.weight, self.config, self.start = weight, config, start
         self.dtype = weight.dtype if dtype is None else dtype
         self.counters = Counters() if counters is None else counters
-        self.vocabulary = weight.shape[0] if sketch is None else sketch.vocabulary
-        self._dense = dense or self._linear
+        self.dense = dense or self._linear
+        self._own_dense = dense is None
+        self._peers = Alone() if peers is None else peers
+        self._together = peers is not None  # then nobody can go on alone, and an exception is raised
+        self._told = False
+        self._seen = _identity(weight)
+        self.vocabulary = weight.shape[0]
+        self._after = After(cap, scale)
+        self._parts: Parts | None = None
+        if config.mode is not Mode.DENSE:
+            chosen = choose(weight.device) if backend is None else backend
+            self._parts = self._made_of(sketch, clusters, chosen)
+            self.vocabulary = self._parts.estimate.vocabulary
 
-    @torch.no_grad()
     def logits(self, states: torch.Tensor) -> torch.Tensor:
         """The logits of all rows of the weight.
 
+        Rescored rows have the exact logit: products accumulated in float32, rounded to `dtype`.  The others have their
+        estimate, lowered where it would reach the best exact logit, or -inf (`config.outside`).  Rows of padding have
+        the exact logit.
+
         Args:
-            states: `(n, d)`, final hidden states; any strides.
+            states: `(n, d)`, final hidden states, any strides.
 
         Returns:
             `(n, rows)` in `dtype`, fresh, contiguous and writable.
@@ -87,21 +121,198 @@ class Head:
         Raises:
             BadInputError: States of another width, or not of two dimensions.
         """
-        if states.dim() != 2 or states.shape[1] != self.weight.shape[1]:  # noqa: PLR2004
-            raise BadInputError(
-                f"states of shape {tuple(states.shape)} do not fit a head of width {self.weight.shape[1]}; "
-                f"hand over (n, {self.weight.shape[1]})."
-            )
-        begun = time.perf_counter()
+        self._fit(states)
+        if torch.compiler.is_compiling():  # a graph has no counters and no rows chosen by value: it stays dense
+            return self.dense(states)
         step = Step(rows=states.shape[0])
-        if self.config.mode is Mode.DENSE:
-            out = self._dense(states)
-        else:
-            step.fell_back("inactive", states.shape[0])
-            out = self._dense(states)
-        step.seconds = time.perf_counter() - begun
-        self.counters.add(step)
-        return out
+        begun = time.perf_counter()
+        try:
+            return self._logits(states, step)
+        finally:
+            step.seconds = time.perf_counter() - begun
+            self.counters.add(step)
+
+    def sample(
+        self, states: torch.Tensor, *, temperature: float | torch.Tensor, seed: int, steps: torch.Tensor
+    ) -> torch.Tensor:
+        """Draw one id for each state from the softmax of the host's logits over T, by Gumbel-max.
+
+        In modes `exact` and `safe` it is the id that dense logits give with the same noise: argmax(l / T + g).
+
+        Args:
+            states: `(n, d)`.
+            temperature: T, one or `(n,)`; 0 is greedy.
+            seed: Of the noise, any integer.
+            steps: int64 `(n,)`, one number for each draw, for instance the position in its sequence; the same seed and
+                step give the same noise.
+
+        Returns:
+            int64 `(n,)`, ids of the vocabulary; padding is never drawn.
+
+        Raises:
+            BadInputError: States, temperatures or steps that do not fit.
+        """
+        self._fit(states)
+        heat = sampling.checked(temperature, steps, states)
+        step = Step(rows=states.shape[0])
+        begun = time.perf_counter()
+        try:
+            with torch.no_grad():
+                return self._sample(states, heat, seed, steps, step)
+        finally:
+            step.seconds = time.perf_counter() - begun
+            self.counters.add(step)
+
+    def _logits(self, states: torch.Tensor, step: Step) -> torch.Tensor:
+        if states.shape[0] == 0:
+            return states.new_empty((0, self.weight.shape[0]), dtype=self.dtype)
+        if self._parts is None:
+            return self.dense(states)
+        reason = self._refusal(states)
+        if reason is None:
+            try:
+                with torch.no_grad():
+                    out = states.new_empty((states.shape[0], self.weight.shape[0]), dtype=self.dtype)
+                    for part, rows in self._split(states):
+                        self._write(self._parts, part, out[rows], step)
+                    return out
+            except Exception:
+                if self._together:
+                    raise
+                self._failed(step)
+                reason = "error"
+        step.fell_back(reason, states.shape[0])
+        return self.dense(states)
+
+    def _write(self, parts: Parts, states: torch.Tensor, out: torch.Tensor, step: Step) -> None:
+        begun, before = time.perf_counter(), step.rescore_seconds
+        current = Round(parts, states, step)
+        top = greedy.choose(current)
+        greedy.write(current, top, out[:, : self.vocabulary], step)
+        if self.vocabulary < out.shape[1]:
+            padding = self.weight[self.vocabulary :].to(torch.float32)
+            out[:, self.vocabulary :] = torch.mm(states.to(torch.float32), padding.T)
+        given_up = current.close()
+        step.scan_seconds += time.perf_counter() - begun - (step.rescore_seconds - before)
+        if given_up.shape[0]:
+            out[given_up] = self.dense(states[given_up]).to(self.dtype)
+
+    def _sample(
+        self, states: torch.Tensor, heat: torch.Tensor, seed: int, steps: torch.Tensor, step: Step
+    ) -> torch.Tensor:
+        if states.shape[0] == 0:
+            return steps.clone()
+        ids = range(self.start, self.start + self.vocabulary)
+        reason = None if self._parts is None else self._refusal(states)
+        if self._parts is not None and reason is None:
+            try:
+                return torch.cat(
+                    [
+                        self._draw(self._parts, part, sampling.Draws.of(heat[rows], seed, steps[rows], ids), step)
+                        for part, rows in self._split(states)
+                    ]
+                )
+            except Exception:
+                if self._together:
+                    raise
+                self._failed(step)
+                reason = "error"
+        if reason is not None:
+            step.fell_back(reason, states.shape[0])
+        every = [
+            self._agreed(*self._dense_draw(part, sampling.Draws.of(heat[rows], seed, steps[rows], ids)))
+            for part, rows in self._split(states)
+        ]
+        return torch.cat(every)
+
+    def _draw(self, parts: Parts, states: torch.Tensor, draws: sampling.Draws, step: Step) -> torch.Tensor:
+        begun, before = time.perf_counter(), step.rescore_seconds
+        current = Round(parts, states, step)
+        top, local = sampling.draw(current, draws)
+        given_up = current.close()
+        step.scan_seconds += time.perf_counter() - begun - (step.rescore_seconds - before)
+        if given_up.shape[0]:
+            some = sampling.Draws(draws.temperature[given_up], draws.noise[given_up])
+            top[given_up], local[given_up] = self._dense_draw(states[given_up], some)
+        return self._agreed(top, local)
+
+    def _dense_draw(self, states: torch.Tensor, draws: sampling.Draws) -> tuple[torch.Tensor, torch.Tensor]:
+        return sampling.dense_draw(self.dense(states)[:, : self.vocabulary], draws, self._after)
+
+    def _agreed(self, top: torch.Tensor, local: torch.Tensor) -> torch.Tensor:
+        """The smallest id among the winners of all peers."""
+        return sampling.agreed(top, local, self.start, self._peers)
+
+    def _failed(self, step: Step) -> None:
+        """Tell it once."""
+        if not self._told:
+            self._told = True
+            logger.exception("the two-stage head raised; this and every later step that does is answered densely.")
+        step.fallbacks.clear()
+
+    def _refusal(self, states: torch.Tensor) -> str | None:
+        """Why the two stages are not tried for these states, as a slug; None: they are."""
+        weight, device = self.weight, states.device
+        if torch.is_grad_enabled() and (states.requires_grad or weight.requires_grad):
+            return "grad"
+        if _identity(weight) != self._seen or device != weight.device:
+            return "weight"
+        if self._own_dense and states.dtype != weight.dtype:
+            return "dtype"
+        if torch.is_autocast_enabled(device.type):
+            return "autocast"
+        if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+            return "capture"
+        return None
+
+    def _fit(self, states: torch.Tensor) -> None:
+        width = self.weight.shape[1]
+        if states.dim() != 2 or states.shape[1] != width or not states.is_floating_point():  # noqa: PLR2004
+            raise BadInputError(
+                f"states of shape {tuple(states.shape)} and {states.dtype} do not fit a head of width {width}; "
+                f"hand over (n, {width}) of floats."
+            )
+
+    def _split(self, states: torch.Tensor) -> list[tuple[torch.Tensor, slice]]:
+        """The states in portions whose estimates fit into the scratch."""
+        many = max(1, _SCRATCH // (4 * max(1, self.vocabulary)))
+        slices = [slice(start, start + many) for start in range(0, states.shape[0], many)]
+        return [(states[rows], rows) for rows in slices]
 
     def _linear(self, states: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.linear(states, self.weight)
+
+    def _made_of(self, sketch: Sketch | None, clusters: Clusters | None, backend: Backend) -> Parts:
+        config, weight = self.config, self.weight
+        estimate: SketchEstimates | ClusterEstimates
+        if config.mode is Mode.CLUSTERS:
+            if clusters is None:
+                raise BadInputError("mode clusters needs clusters; build an artefact with them.")
+            probes = config.probes(clusters.members.shape[0])
+            estimate = ClusterEstimates(weight, clusters, backend, probes, self.start)
+            rows = probes * CLUSTER_SIZE
+        else:
+            if sketch is None:
+                raise BadInputError(f"mode {config.mode} needs a sketch; build an artefact of this head.")
+            if sketch.bits != config.bits:
+                raise BadInputError(
+                    f"a sketch of {sketch.bits} bits was given where {config.bits} were asked for; build it again."
+                )
+            estimate, rows = SketchEstimates(weight, sketch, backend), config.rows
+        whole = int(self._peers.total(torch.tensor([estimate.vocabulary], device=weight.device)))
+        return Parts(
+            weight=weight,
+            config=config,
+            dtype=self.dtype,
+            estimate=estimate,
+            backend=backend,
+            peers=self._peers,
+            after=self._after,
+            rows=max(1, min(rows, whole)),
+            limit=max(rows, whole // _SHARE),
+        )
+
+
+def _identity(weight: torch.Tensor) -> tuple[object, ...]:
+    """What tells one weight from another without reading it."""
+    return weight.data_ptr(), weight.shape, weight.stride(), weight.dtype, weight.device

@@ -1,0 +1,201 @@
+"""Estimates of all logits of a state, and how far each may be from the truth.
+
+With `l_i` the true logit, `e_i` the estimate (see `sketch`), h' the transformed state and r_i the residual of row i:
+
+    |l_i - e_i| <= |h'| r_i + slack                     always (Cauchy-Schwarz)
+    (l_i - e_i) / (|h'| r_i / sqrt(d))  ~  N(0, 1)      over random rotations
+
+`slack` is what float32 loses in sums of d products, here and in the dense head: four standard deviations of a walk of
+d roundings, 4 sqrt(d) 2^-24 of |a| |b| for a dot product of a and b.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from vplug_logits.errors import BadInputError
+
+if TYPE_CHECKING:
+    from vplug_logits.kernels import Backend
+    from vplug_logits.sketch import Clusters, Sketch
+
+_UNIT = 2.0**-24  # rounding unit of float32
+_PRODUCTS = {"highest": 0.0, "high": 2.0**-10, "medium": 2.0**-7}
+"""What torch may lose in each product of two float32, as a share: `torch.get_float32_matmul_precision`."""
+_BLOCK = 1 << 22  # numbers of the weight that are looked at at once
+
+
+@dataclass(frozen=True, slots=True)
+class Estimates:
+    """Of a few states.
+
+    Attributes:
+        values: float32 `(n, V)`: e.
+        length: float32 `(n,)`: |h'|; zero where nothing is known of the errors.
+        slack: float32 `(n,)`; infinite where the estimates are not finite.
+        chosen: bool `(n, V)`, rows that are rescored whatever they are estimated at, or None.
+    """
+
+    values: torch.Tensor
+    length: torch.Tensor
+    slack: torch.Tensor
+    chosen: torch.Tensor | None = None
+
+
+class SketchEstimates:
+    """Estimates by the scan of a sketch.
+
+    Attributes:
+        vocabulary: V, the rows that are estimated.
+    """
+
+    def __init__(self, weight: torch.Tensor, sketch: Sketch, backend: Backend) -> None:
+        """Look at each row of the weight once, for its length.
+
+        Args:
+            weight: The live weight, `(rows, d)`, rows >= V.
+            sketch: Of its first V rows.
+            backend: What scans.
+
+        Raises:
+            BadInputError: The sketch does not fit the weight; NaN or infinity in the weight.
+        """
+        _fits(weight, sketch)
+        self.vocabulary = sketch.vocabulary
+        self._sketch, self._backend = sketch, backend
+        reach = _longest(weight[: sketch.vocabulary]) + float(torch.linalg.vector_norm(sketch.mean))
+        self._of_state, self._of_transformed = 2.0 * reach, 2.0 * _longest_code(sketch)
+
+    def __call__(self, states: torch.Tensor) -> Estimates:
+        """The estimates of some states.
+
+        Args:
+            states: float32 `(n, d)`, finite.
+        """
+        sketch = self._sketch
+        transformed = self._backend.transform(sketch, states)
+        values = self._backend.scan(sketch, transformed)
+        values += torch.mv(states, sketch.mean)[:, None]
+        length = torch.linalg.vector_norm(transformed, dim=1)
+        lost = 4.0 * sketch.width**0.5 * _UNIT + _PRODUCTS[torch.get_float32_matmul_precision()]
+        slack = lost * (
+            self._of_state * torch.linalg.vector_norm(states, dim=1) + self._of_transformed * length
+        )
+        return Estimates(values, length, slack)
+
+    def upper(self, estimates: Estimates, share: float) -> torch.Tensor:
+        """e_i + share |h'| r_i + slack.
+
+        Args:
+            estimates: Of some states.
+            share: 1 for the bound that always holds, z / sqrt(d) for z standard deviations.
+
+        Returns:
+            float32 `(n, V)`.
+        """
+        residual = self._sketch.residual[: self.vocabulary].to(torch.float32)
+        factor = estimates.length * (share * self._sketch.unit)
+        return torch.addcmul(estimates.values, factor[:, None], residual[None]).add_(estimates.slack[:, None])
+
+    def beyond(
+        self, estimates: Estimates, share: float, owners: torch.Tensor, ids: torch.Tensor, exact: torch.Tensor
+    ) -> torch.Tensor:
+        """Which exact logits are further from their estimates than they may be.
+
+        Args:
+            estimates: Of some states.
+            share: As for `upper`.
+            owners: int64 `(m,)`, indices of states.
+            ids: int64 `(m,)`, indices of rows.
+            exact: float32 `(m,)`.
+
+        Returns:
+            bool `(m,)`.
+        """
+        residual = self._sketch.residual[ids].to(torch.float32)
+        allowed = estimates.length[owners] * (share * self._sketch.unit) * residual + estimates.slack[owners]
+        return (exact - estimates.values[owners, ids]).abs() > allowed
+
+
+class ClusterEstimates:
+    """Estimates by the centroids of clusters: each row is estimated at its centroid.
+
+    Attributes:
+        vocabulary: V, the rows of this shard that are in a cluster.
+    """
+
+    def __init__(self, weight: torch.Tensor, clusters: Clusters, backend: Backend, probes: int, start: int) -> None:
+        """Turn the members around: the cluster of each row.
+
+        Args:
+            weight: The live weight, `(rows, d)`.
+            clusters: Of the whole vocabulary.
+            backend: What scans.
+            probes: Clusters whose rows are rescored.
+            start: The id of row 0 of the weight.
+
+        Raises:
+            BadInputError: The clusters do not fit the weight, or an id stands twice or is missing.
+        """
+        whole = int((clusters.members >= 0).sum())
+        self.vocabulary = max(0, min(weight.shape[0], whole - start))
+        if clusters.centroids.shape[1] != weight.shape[1] or clusters.members.device != weight.device:
+            raise BadInputError(
+                f"clusters of width {clusters.centroids.shape[1]} on {clusters.members.device} do not fit a head of "
+                f"width {weight.shape[1]} on {weight.device}; build them of this head."
+            )
+        members = clusters.members.reshape(-1).to(torch.int64)
+        valid = members >= 0
+        number = torch.arange(members.shape[0], device=members.device, dtype=torch.int64) // clusters.size
+        cluster_of = number.new_full((whole,), -1)
+        inside = members[valid & (members < whole)]
+        cluster_of[inside] = number[valid & (members < whole)]
+        if bool((cluster_of < 0).any()):
+            raise BadInputError("an id stands in two clusters or in none; build the clusters again.")
+        self._cluster_of = cluster_of[start : start + self.vocabulary].to(torch.int32)
+        self._clusters, self._backend, self._probes = clusters, backend, probes
+
+    def __call__(self, states: torch.Tensor) -> Estimates:
+        """The estimates of some states.
+
+        Args:
+            states: float32 `(n, d)`, finite.
+        """
+        scores = self._backend.scan_centroids(self._clusters, states)
+        probed = torch.zeros_like(scores, dtype=torch.bool)
+        probed.scatter_(1, torch.topk(scores, self._probes, dim=1, sorted=False).indices, True)
+        nothing = scores.new_zeros(states.shape[0])
+        slack = torch.where(torch.isfinite(scores).all(1), 0.0, torch.inf)
+        return Estimates(scores[:, self._cluster_of], nothing, slack, chosen=probed[:, self._cluster_of])
+
+
+def _fits(weight: torch.Tensor, sketch: Sketch) -> None:
+    if sketch.width != weight.shape[1] or sketch.vocabulary > weight.shape[0] or sketch.codes.device != weight.device:
+        raise BadInputError(
+            f"a sketch of {sketch.vocabulary} x {sketch.width} on {sketch.codes.device} does not fit a head of "
+            f"{weight.shape[0]} x {weight.shape[1]} on {weight.device}; build one of this head."
+        )
+
+
+def _longest(weight: torch.Tensor) -> float:
+    """The length of the longest row."""
+    longest = 0.0
+    for block in torch.split(weight.detach(), max(1, _BLOCK // max(1, weight.shape[1]))):
+        length = float(torch.linalg.vector_norm(block, dim=1, dtype=torch.float32).amax())
+        if not length < torch.inf:
+            raise BadInputError("the weight of the head holds NaN, infinity or rows too long for float32.")
+        longest = max(longest, length)
+    return longest
+
+
+def _longest_code(sketch: Sketch) -> float:
+    """A bound of |q_i|, over all rows."""
+    if not sketch.vocabulary:
+        return 0.0
+    if sketch.norm is not None:
+        return float(sketch.norm.amax()) * sketch.unit
+    outermost: float = (2**sketch.bits - 1) / 2
+    return float(sketch.scale.amax()) * sketch.unit * outermost * sketch.width**0.5
