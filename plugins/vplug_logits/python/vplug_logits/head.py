@@ -104,6 +104,8 @@ class Head:
             chosen = choose(weight.device) if backend is None else backend
             self._parts = self._made_of(sketch, clusters, chosen)
             self.vocabulary = self._parts.estimate.vocabulary
+        widest = self._peers.most(torch.tensor([self.vocabulary], device=weight.device))
+        self._portion = max(1, _SCRATCH // (4 * max(1, int(widest))))
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:
         """The logits of all rows of the weight.
@@ -251,7 +253,15 @@ class Head:
         step.fallbacks.clear()
 
     def _refusal(self, states: torch.Tensor) -> str | None:
-        """Why the two stages are not tried for these states, as a slug; None: they are."""
+        """Why the two stages are not tried for these states, as a slug; None: they are, by all peers."""
+        reason = self._own_refusal(states)
+        if self._together:
+            refused = torch.tensor([reason is not None], device=states.device)
+            if bool(self._peers.most(refused)) and reason is None:
+                return "peer"
+        return reason
+
+    def _own_refusal(self, states: torch.Tensor) -> str | None:
         weight, device = self.weight, states.device
         if torch.is_grad_enabled() and (states.requires_grad or weight.requires_grad):
             return "grad"
@@ -275,7 +285,7 @@ class Head:
 
     def _split(self, states: torch.Tensor) -> list[tuple[torch.Tensor, slice]]:
         """The states in portions whose estimates fit into the scratch."""
-        many = max(1, _SCRATCH // (4 * max(1, self.vocabulary)))
+        many = self._portion  # the same for all peers: they answer together
         slices = [slice(start, start + many) for start in range(0, states.shape[0], many)]
         return [(states[rows], rows) for rows in slices]
 

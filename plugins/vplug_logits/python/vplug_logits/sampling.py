@@ -46,6 +46,8 @@ class Draws:
             steps: int64 `(n,)`.
             ids: Of the rows here.
         """
+        if not bool(temperature.any()):
+            return cls(temperature[:, None], temperature.new_zeros(1, 1).expand(steps.shape[0], len(ids)))
         noise = gumbel(seed, steps, ids)
         return cls(temperature[:, None], noise.masked_fill_(temperature[:, None] == 0, 0.0))
 

@@ -1,0 +1,1 @@
+"""Where a head goes into a host: one module or package for each."""
