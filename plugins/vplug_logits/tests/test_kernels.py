@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from heads import head, hidden, sketch_of
+
+from vplug_logits.clusters import balanced_clusters
+from vplug_logits.kernels import choose, plain
+from vplug_logits.reference import clusters as reference_clusters
+from vplug_logits.reference import dense
+from vplug_logits.reference import sketch as reference
+
+BACKEND = choose(torch.device("cpu"))
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4, 8])
+@pytest.mark.parametrize(("vocabulary", "width"), [(1, 1), (63, 5), (64, 32), (65, 33), (1000, 70)])
+@pytest.mark.parametrize("many", [1, 3])
+def test_a_scan_gives_the_estimates_of_the_reference(bits: int, vocabulary: int, width: int, many: int) -> None:
+    weight, states = head(vocabulary, width), hidden(many, width, seed=3)
+    sketch = sketch_of(weight, hidden(50, width), bits)
+    wanted, _ = reference.estimates(sketch, states)
+
+    moved = BACKEND.transform(sketch, states)
+    found = BACKEND.scan(sketch, moved).double() + (states.double() @ sketch.mean.double())[:, None]
+
+    assert torch.allclose(moved.double(), reference.transformed(sketch, states), rtol=1e-4, atol=1e-4)
+    assert found.shape == (many, vocabulary)
+    assert torch.allclose(found, wanted, rtol=1e-4, atol=1e-4 * float(wanted.abs().amax()))
+
+
+def test_at_eight_bits_the_transformed_states_are_rounded_once() -> None:
+    states = hidden(20, 48, seed=3)
+    sketch = sketch_of(head(200, 48), hidden(100, 48), 8)
+
+    assert torch.equal(BACKEND.transform(sketch, states), reference.transformed(sketch, states).float())
+
+
+def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    weight, states = head(1000, 24), hidden(5, 24, seed=3)
+    sketch, clusters = sketch_of(weight, hidden(50, 24), 2), balanced_clusters(weight, iterations=1)
+    rows, owners = torch.arange(1000), torch.arange(1000) % 5
+
+    def answers() -> list[torch.Tensor]:
+        moved = BACKEND.transform(sketch, states)
+        return [
+            moved,
+            BACKEND.scan(sketch, moved),
+            BACKEND.scan_centroids(clusters, states),
+            BACKEND.rescore(weight, rows, owners, states),
+        ]
+
+    wanted = answers()
+    monkeypatch.setattr(plain, "SCAN", 1)
+    monkeypatch.setattr(plain, "SCRATCH", 5 * 24 * 4)
+    for found, expected in zip(answers(), wanted, strict=True):
+        assert torch.allclose(found, expected, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+def test_rescored_pairs_are_the_dense_logits(dtype: torch.dtype) -> None:
+    weight, states = head(300, 33).to(dtype), hidden(4, 33, seed=3).to(dtype)
+    wanted = dense.logits(weight, states)
+    owners, rows = torch.nonzero(torch.rand(4, 300, generator=torch.Generator().manual_seed(0)) < 0.3, as_tuple=True)
+
+    found = BACKEND.rescore(weight, rows, owners, states.float())
+
+    assert found.dtype is torch.float32
+    assert torch.allclose(found.double(), wanted[owners, rows], rtol=1e-5, atol=1e-4)
+    assert BACKEND.rescore(weight, rows[:0], owners[:0], states.float()).shape == (0,)
+
+
+def test_centroids_are_scored_as_by_the_reference() -> None:
+    weight, states = head(203, 17), hidden(4, 17, seed=3)
+    clusters = balanced_clusters(weight, iterations=1)
+
+    found = BACKEND.scan_centroids(clusters, states)
+
+    assert torch.allclose(found.double(), reference_clusters.scores(clusters, states), rtol=1e-5, atol=1e-4)
