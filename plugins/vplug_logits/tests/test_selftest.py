@@ -11,7 +11,7 @@ from vplug_logits.config import Config
 from vplug_logits.head import Head
 from vplug_logits.selftest import selftest
 
-WIDTH, VOCABULARY = 48, 3000
+WIDTH, VOCABULARY = 40, 2000
 WEIGHT, KEPT = head(VOCABULARY, WIDTH), hidden(64, WIDTH, seed=5)
 CALIBRATION = hidden(500, WIDTH)
 

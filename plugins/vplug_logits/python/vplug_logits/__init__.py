@@ -25,7 +25,20 @@ from vplug_logits.errors import (
 if TYPE_CHECKING:
     from typing import Any
 
-_LATE: dict[str, str] = {}
+    from vplug_logits.adapters.transformers import Patched, Sampling, patch
+    from vplug_logits.config import Config, Mode
+    from vplug_logits.head import Head
+    from vplug_logits.parallel import ParallelHead
+
+_LATE: dict[str, str] = {
+    "Config": "vplug_logits.config",
+    "Head": "vplug_logits.head",
+    "Mode": "vplug_logits.config",
+    "ParallelHead": "vplug_logits.parallel",
+    "Patched": "vplug_logits.adapters.transformers",
+    "Sampling": "vplug_logits.adapters.transformers",
+    "patch": "vplug_logits.adapters.transformers",
+}
 
 __all__ = [
     "ArtefactDamagedError",
@@ -34,9 +47,16 @@ __all__ = [
     "ArtefactMissingError",
     "BadInputError",
     "BuildError",
+    "Config",
     "ConfigError",
+    "Head",
     "LogitsError",
+    "Mode",
+    "ParallelHead",
+    "Patched",
+    "Sampling",
     "UnsupportedHeadError",
+    "patch",
 ]
 
 
