@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-from heads import head, hidden, sketch_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from heads import head, hidden, sketch_of
 from vplug_logits.clusters import balanced_clusters
 from vplug_logits.config import Config
 from vplug_logits.counters import REASONS
@@ -477,7 +477,7 @@ def test_gradients_pass_through_the_dense_head() -> None:
     weight = torch.nn.Parameter(weight_of().clone())
     ours = made("exact", 8, 16, weight=weight)
     states = states_of()[:2].clone().requires_grad_()
-    ours.logits(states).sum().backward()
+    ours.logits(states).sum().backward()  # type: ignore[no-untyped-call]
 
     assert weight.grad is not None
     assert states.grad is not None

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from heads import head, hidden, sketch_of
 
+from heads import head, hidden, sketch_of
 from vplug_logits.clusters import balanced_clusters
 from vplug_logits.kernels import choose, plain
 from vplug_logits.reference import clusters as reference_clusters

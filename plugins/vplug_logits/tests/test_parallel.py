@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-from heads import head, hidden, sketch_of
 
+from heads import head, hidden, sketch_of
 from vplug_logits.clusters import balanced_clusters
 from vplug_logits.config import Config
 from vplug_logits.errors import BadInputError
@@ -64,7 +64,7 @@ def _answers(ours: Any, states: torch.Tensor, cut: int | None = None) -> dict[st
 
 def _work(rank: int, folder: str) -> None:
     torch.set_num_threads(1)
-    store = dist.FileStore(f"{folder}/store", 2)
+    store = dist.FileStore(f"{folder}/store", 2)  # type: ignore[attr-defined]  # torch exports it so
     dist.init_process_group("gloo", store=store, rank=rank, world_size=2, timeout=timedelta(seconds=60))
     try:
         torch.save({str(dtype): _found(rank, dtype) for dtype in DTYPES}, f"{folder}/{rank}.pt")
@@ -135,8 +135,8 @@ def test_two_processes_answer_as_one(both: tuple[torch.dtype, list[Any]], mode: 
         # The same rows are rescored, and the same states are dense; float32 sums may differ in their last bits.
         assert torch.equal(torch.isfinite(mine["logits"]), torch.isfinite(wanted["logits"]))
         inside = torch.isfinite(wanted["logits"])
-        room = {"rtol": 1e-5, "atol": 1e-4} if dtype is torch.float32 else {"rtol": 1e-2, "atol": 1e-3}
-        assert torch.allclose(mine["logits"][inside], wanted["logits"][inside], **room)
+        rtol, atol = (1e-5, 1e-4) if dtype is torch.float32 else (1e-2, 1e-3)
+        assert torch.allclose(mine["logits"][inside], wanted["logits"][inside], rtol=rtol, atol=atol)
         assert mine["counters"]["fallbacks"].keys() == alone.counters.snapshot()["fallbacks"].keys()
     assert torch.equal(found[0][mode]["logits"].nan_to_num(7e7), found[1][mode]["logits"].nan_to_num(7e7))
     rescored = sum(found[rank][mode]["counters"]["rescored_rows"] for rank in (0, 1))

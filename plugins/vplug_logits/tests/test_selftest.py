@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from heads import head, hidden, sketch_of
 
+from heads import head, hidden, sketch_of
 from vplug_logits.clusters import balanced_clusters
 from vplug_logits.config import Config
 from vplug_logits.head import Head

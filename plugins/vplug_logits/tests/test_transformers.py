@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from heads import head
 
+from heads import head
 from vplug_logits import Patched, Sampling, artefact, digest, patch
 from vplug_logits.build import build
 from vplug_logits.calibrate import calibrate
@@ -45,7 +45,7 @@ def model_of(name: str, *, dtype: torch.dtype = torch.float32, seed: int = 0) ->
     """A random model; its head is spread out so that logits are not all alike."""
     import transformers
 
-    kind = name.split()[0]
+    kind = name.split(maxsplit=1)[0]
     torch.manual_seed(seed)
     config = getattr(transformers, f"{kind}Config")(**SHAPE, **EXTRA[name])
     model = getattr(transformers, f"{kind}ForCausalLM")(config).eval()
@@ -84,7 +84,7 @@ def test_generate_writes_the_tokens_of_dense(name: str, config: Config) -> None:
 
 def test_beam_search_gives_the_beams_of_dense() -> None:
     model = model_of("Llama")
-    more = {"num_beams": 4, "num_return_sequences": 2, "tokens": 12}
+    more: dict[str, Any] = {"num_beams": 4, "num_return_sequences": 2, "tokens": 12}
     wanted = written(model, 2, **more)
 
     with patch(model, config=Config.of("exact", rows=64)) as patched:
@@ -105,7 +105,12 @@ def test_sampling_by_the_host_draws_from_real_logits() -> None:
 
 def test_processors_that_change_logits_see_the_ones_of_dense() -> None:
     model = model_of("Llama")
-    more = {"repetition_penalty": 1.3, "no_repeat_ngram_size": 2, "bad_words_ids": [[5], [9]], "min_new_tokens": 4}
+    more: dict[str, Any] = {
+        "repetition_penalty": 1.3,
+        "no_repeat_ngram_size": 2,
+        "bad_words_ids": [[5], [9]],
+        "min_new_tokens": 4,
+    }
     wanted = written(model, 8, **more)
 
     with patch(model, config=SAFE):
@@ -161,7 +166,7 @@ def test_under_a_later_patch_undo_lets_everything_through() -> None:
     module = model.get_output_embeddings()
     patched = patch(model, config=EXACT)
     ours = module.forward
-    module.forward = lambda states: ours(states)
+    module.forward = lambda states: ours(1 * states)
     patched.undo()
     steps = patched.counters.snapshot()["steps"]
 

@@ -11,6 +11,7 @@ d roundings, 4 sqrt(d) 2^-24 of |a| |b| for a dot product of a and b.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -81,9 +82,7 @@ class SketchEstimates:
         values += torch.mv(states, sketch.mean)[:, None]
         length = torch.linalg.vector_norm(transformed, dim=1)
         lost = 4.0 * sketch.width**0.5 * _UNIT + _PRODUCTS[torch.get_float32_matmul_precision()]
-        slack = lost * (
-            self._of_state * torch.linalg.vector_norm(states, dim=1) + self._of_transformed * length
-        )
+        slack = lost * (self._of_state * torch.linalg.vector_norm(states, dim=1) + self._of_transformed * length)
         return Estimates(values, length, slack)
 
     def upper(self, estimates: Estimates, share: float) -> torch.Tensor:
@@ -198,4 +197,4 @@ def _longest_code(sketch: Sketch) -> float:
     if sketch.norm is not None:
         return float(sketch.norm.amax()) * sketch.unit
     outermost: float = (2**sketch.bits - 1) / 2
-    return float(sketch.scale.amax()) * sketch.unit * outermost * sketch.width**0.5
+    return float(sketch.scale.amax()) * sketch.unit * outermost * math.sqrt(sketch.width)

@@ -178,10 +178,10 @@ class Head:
                     for part, rows in self._split(states):
                         self._write(self._parts, part, out[rows], step)
                     return out
-            except Exception:
+            except Exception as error:
                 if self._together:
                     raise
-                self._failed(step)
+                self._failed(error, step)
                 reason = "error"
         step.fell_back(reason, states.shape[0])
         return self.dense(states)
@@ -214,10 +214,10 @@ class Head:
                         for part, rows in self._split(states)
                     ]
                 )
-            except Exception:
+            except Exception as error:
                 if self._together:
                     raise
-                self._failed(step)
+                self._failed(error, step)
                 reason = "error"
         if reason is not None:
             step.fell_back(reason, states.shape[0])
@@ -245,11 +245,13 @@ class Head:
         """The smallest id among the winners of all peers."""
         return sampling.agreed(top, local, self.start, self._peers)
 
-    def _failed(self, step: Step) -> None:
+    def _failed(self, error: Exception, step: Step) -> None:
         """Tell it once."""
         if not self._told:
             self._told = True
-            logger.exception("the two-stage head raised; this and every later step that does is answered densely.")
+            logger.error(
+                "a two-stage head raised; all steps that do are answered densely, and counted.", exc_info=error
+            )
         step.fallbacks.clear()
 
     def _refusal(self, states: torch.Tensor) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -64,7 +65,7 @@ class Parts:
         return 1.0 if self.config.mode is Mode.EXACT else self._sigmas(max(self.config.z, _USUAL) + _UNLIKELY)
 
     def _sigmas(self, z: float) -> float:
-        return min(1.0, z / max(1, self.weight.shape[1]) ** 0.5)
+        return min(1.0, z / math.sqrt(max(1, self.weight.shape[1])))
 
 
 class Round:

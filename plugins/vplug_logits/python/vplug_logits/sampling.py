@@ -52,11 +52,11 @@ class Draws:
         return cls(temperature[:, None], noise.masked_fill_(temperature[:, None] == 0, 0.0))
 
     def perturb(self, logits: torch.Tensor) -> torch.Tensor:
-        """l / T + g, float64 `(n, V)`, of the host's logits of all rows."""
+        """L / T + g, float64 `(n, V)`, of the host's logits of all rows."""
         return logits.to(torch.float64) / self._divisor + self.noise
 
     def perturb_some(self, logits: torch.Tensor, owners: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-        """l / T + g, float64 `(m,)`, of single rows."""
+        """L / T + g, float64 `(m,)`, of single rows."""
         return logits.to(torch.float64) / self._divisor[owners, 0] + self.noise[owners, ids]
 
     @property

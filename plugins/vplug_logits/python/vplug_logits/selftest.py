@@ -48,7 +48,12 @@ class Verdict:
 
 
 def selftest(
-    head: Head, kept: torch.Tensor | None = None, *, random: int = RANDOM, seed: int = 0, dtype: torch.dtype | None = None
+    head: Head,
+    kept: torch.Tensor | None = None,
+    *,
+    random: int = RANDOM,
+    seed: int = 0,
+    dtype: torch.dtype | None = None,
 ) -> Verdict:
     """Compare a head with its dense answer; the counters of the head do not see it.
 

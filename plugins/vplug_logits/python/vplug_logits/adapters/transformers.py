@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import types
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,6 +24,7 @@ from vplug_logits.selftest import selftest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Self
 
     from vplug_logits.artefact import Artefact
     from vplug_logits.counters import Counters
@@ -35,12 +36,12 @@ _RANGE = 96.0  # logits that are shown to it reach from -_RANGE to _RANGE
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Exact sampling inside the head, for `generate(do_sample=False)`: the largest returned logit is a draw from the
-    softmax of the model's logits over the temperature.
+    """Exact sampling inside the head, for `generate(do_sample=False)`.
 
-    Each hidden state that passes takes the next number of the noise, so a run can be repeated with the same seed on a
-    freshly patched model.  Other logits are estimates below the drawn one; processors that ban the drawn token make the
-    choice greedy.
+    The largest returned logit is that of a draw from the softmax of the model's logits over the temperature.  Each
+    hidden state that passes takes the next number of the noise, so a run can be repeated with the same seed on a freshly
+    patched model.  The other logits are as without sampling, but lowered below the drawn one: processors that ban the
+    drawn token make the choice greedy.
 
     Attributes:
         temperature: Above 0.
@@ -74,7 +75,7 @@ class Patched:
         """As `undo`."""
         self.undo()
 
-    def __enter__(self) -> Patched:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -142,15 +143,15 @@ class _Forward:
     def install(self) -> None:
         """Put it in."""
         self._on = True
-        self._module.forward = self  # type: ignore[method-assign]  # of this instance alone
+        self._module.__dict__["forward"] = self  # of this instance alone
 
     def remove(self) -> None:
         """Take it out; where another patch lies on top, it stays there and hands on."""
         if self._on and self._module.__dict__.get("forward") is self:
             if self._earlier is None:
-                del self._module.forward
+                del self._module.__dict__["forward"]
             else:
-                self._module.forward = self._earlier  # type: ignore[method-assign]
+                self._module.__dict__["forward"] = self._earlier
         self._on = False
 
     def __call__(self, states: torch.Tensor) -> torch.Tensor:
@@ -203,9 +204,10 @@ def _supported(model: Any) -> torch.nn.Linear:
     if type(module) is not torch.nn.Linear:
         kind = f"{type(module).__module__}.{type(module).__qualname__}"
         raise UnsupportedHeadError(f"the output embedding is a {kind} and no plain torch.nn.Linear.")
-    if module.bias is not None:
+    bias: torch.Tensor | None = module.bias
+    if bias is not None:
         raise UnsupportedHeadError("the output embedding has a bias.")
-    weight = module.weight
+    weight: Any = module.weight  # a subclass of it holds quantised or distributed numbers
     if type(weight) is not torch.nn.Parameter or type(weight.data) is not torch.Tensor or weight.dtype not in _DTYPES:
         raise UnsupportedHeadError(f"its weight is a {type(weight.data).__name__} of {weight.dtype}: quantised.")
     if weight.is_meta:
@@ -266,7 +268,13 @@ def _head(
         calibration = calibrate(model)
         kept = calibration.states
         if config.needs_clusters:
-            clusters = builds.build_clusters(weight, calibration.moment)
+            made = builds.build_clusters(weight, calibration.moment)  # on the CPU
+            clusters = replace(
+                made,
+                members=made.members.to(weight.device),
+                centroids=made.centroids.to(weight.device),
+                scale=made.scale.to(weight.device),
+            )
         else:
             sketch = builds.build(weight, calibration.moment, config.bits)
     head = Head(

@@ -20,7 +20,7 @@ class Backend(Protocol):
     name: str
 
     def transform(self, sketch: Sketch, states: torch.Tensor) -> torch.Tensor:
-        """h' = h T; at 8 bits exact to the last bits of float32, since the rigorous bound counts on it.
+        """H' = h T; at 8 bits exact to the last bits of float32, since the rigorous bound counts on it.
 
         Args:
             sketch: The sketch.

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from vplug_logits.sketch import Clusters, Sketch
 
 SCRATCH = 64 << 20  # bytes, the limit for anything that is unpacked or gathered at once
-SCAN = 4 << 20  # bytes of unpacked codes that stay in a cache until they are multiplied (measured: 7-11 ms for 49,152 x 576)
+SCAN = (
+    4 << 20
+)  # bytes of unpacked codes that stay in a cache until they are multiplied (measured: 7-11 ms for 49,152 x 576)
 _FLOAT = 4
 _SIGNED = 8  # codes of 8 bits are read as signed bytes: the sums are half as large, and so are their rounding errors
 
@@ -82,7 +84,7 @@ class PlainBackend:
 
 def _unpack(packed: torch.Tensor, bits: int, scratch: torch.Tensor) -> torch.Tensor:
     """The codes of `(blocks, bytes / 4, 64, 4)` as float32 `(64 blocks, padded width)`, in the front of `scratch`."""
-    blocks, lanes = packed.shape[:2]
+    blocks = packed.shape[0]
     # Four bytes of a row lie together: as one integer they are moved at once.
     rows = packed.view(torch.int32).squeeze(-1).transpose(1, 2).contiguous().view(torch.uint8)
     rows = rows.reshape(blocks * BLOCK, -1)
