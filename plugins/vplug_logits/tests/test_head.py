@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -354,6 +355,18 @@ def test_padding_rows_are_dense_and_hide_no_real_winner(mode: str, bits: int, ro
     assert int(drawn.max()) < VOCABULARY
 
 
+def test_a_shard_that_is_all_padding_is_dense() -> None:
+    sketch = parts_of(torch.float32, 8)
+    nothing = replace(
+        sketch, vocabulary=0, codes=sketch.codes[:0], scale=sketch.scale[:0], residual=sketch.residual[:0]
+    )
+    weight = torch.zeros(64, WIDTH)
+    ours = Head(weight, Config.of("exact"), sketch=nothing, start=VOCABULARY)
+
+    assert torch.equal(ours.logits(states_of()[:3]), torch.zeros(3, 64))
+    assert ours.counters.snapshot()["fallback_rows"] == 3
+
+
 # What goes dense, and why.
 
 
@@ -602,7 +615,9 @@ def test_parts_that_are_missing_or_do_not_fit_are_refused() -> None:
         ("2 bits", lambda: Head(weight, exact, sketch=parts_of(torch.float32, 2))),
         ("does not fit", lambda: Head(weight[:-1], exact, sketch=sketch)),
         ("does not fit", lambda: Head(weight[:, :-1], exact, sketch=sketch)),
-        ("matrix of floats", lambda: Head(weight.long(), exact, sketch=sketch)),
+        ("matrix of float32", lambda: Head(weight.long(), exact, sketch=sketch)),
+        ("matrix of float32", lambda: Head(weight.double(), exact, sketch=sketch)),
+        ("float64", lambda: Head(weight, exact, sketch=sketch, dtype=torch.float64)),
         ("width", lambda: Head(weight[:, :-1], Config.of("clusters"), clusters=clusters_of(torch.float32))),
     ]
     for text, make in refused:

@@ -243,6 +243,19 @@ def test_generate_with_sampling_repeats_itself_with_a_seed_and_not_with_another(
     assert not torch.equal(texts[0], texts[2])
 
 
+def test_a_compiled_model_draws_the_same() -> None:
+    model, states = model_of("Llama"), torch.randn(6, 32, generator=torch.Generator().manual_seed(0))
+    module = model.get_output_embeddings()
+    drawn = []
+    for compiled in (False, True):
+        with patch(model, config=EXACT, sampling=Sampling(seed=5)), torch.no_grad():
+            call = torch.compile(module, backend="eager") if compiled else module
+            drawn.append(call(states).argmax(1))
+
+    assert torch.equal(drawn[0], drawn[1])
+    assert not torch.equal(drawn[0], module(states).argmax(1))
+
+
 def _artefact(model: Any, path: str, bits: int) -> str:
     weight, calibration = model.get_output_embeddings().weight.detach(), calibrate(model)
     artefact.write(

@@ -182,6 +182,8 @@ def _fits(weight: torch.Tensor, sketch: Sketch) -> None:
 def _longest(weight: torch.Tensor) -> float:
     """The length of the longest row."""
     longest = 0.0
+    if not weight.numel():
+        return longest
     for block in torch.split(weight.detach(), max(1, _BLOCK // max(1, weight.shape[1]))):
         length = float(torch.linalg.vector_norm(block, dim=1, dtype=torch.float32).amax())
         if not length < torch.inf:
