@@ -6,6 +6,7 @@ from sketches import any_clusters, any_sketch, digests
 from vplug_logits import artefact
 from vplug_logits.cli import COMMANDS
 from vplug_logits.config import VARIABLES
+from vplug_logits.counters import REASONS
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 
@@ -17,6 +18,12 @@ def section(title: str) -> str:
 def test_the_readme_has_every_variable_as_it_is_read() -> None:
     rows = [line for line in section("Settings").splitlines() if line.startswith("| `")]
     assert rows == [f"| `{one.name}` | {one.values} | {one.unset} | {one.meaning} |" for one in VARIABLES]
+
+
+def test_the_readme_has_every_reason_for_a_dense_answer() -> None:
+    rows = [line for line in section("In transformers").splitlines() if line.startswith("| `")]
+    wanted = [f"| `{slug}` | {sentence} |" for slug, sentence in REASONS.items()]
+    assert rows[-len(wanted) :] == wanted
 
 
 def test_the_readme_shows_every_command_about_artefacts() -> None:

@@ -40,8 +40,8 @@ class Sampling:
 
     The largest returned logit is that of a draw from the softmax of the model's logits over the temperature.  Each
     hidden state that passes takes the next number of the noise, so a run can be repeated with the same seed on a
-    freshly patched model.  The other logits are as without sampling, but lowered below the drawn one: processors that ban the
-    drawn token make the choice greedy.
+    freshly patched model.  The other logits are as without sampling, but lowered below the drawn one: processors that
+    ban the drawn token make the choice greedy.
 
     Attributes:
         temperature: Above 0.
@@ -142,9 +142,8 @@ class _Forward:
 
     def install(self) -> None:
         """Put it in."""
-        if (
-            self._sampling is not None
-        ):  # a draw cannot be traced into a graph: it stays outside, and is made all the same
+        if self._sampling is not None:
+            # A draw cannot be traced into a graph: it is made outside of a compiled model's.
             self._lift = torch.compiler.disable(self._lift)  # type: ignore[method-assign,no-untyped-call]
         self._on = True
         self._module.__dict__["forward"] = self  # of this instance alone
