@@ -7,9 +7,6 @@ Importing this package imports no torch: what needs it comes when it is asked fo
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
 from vplug_logits.errors import (
     ArtefactDamagedError,
     ArtefactError,
@@ -22,6 +19,7 @@ from vplug_logits.errors import (
     UnsupportedHeadError,
 )
 
+TYPE_CHECKING = False  # `typing` would be most of what a host pays that switches us off
 if TYPE_CHECKING:
     from typing import Any
 
@@ -63,5 +61,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import what needs torch when it is first asked for."""
     if name in _LATE:
+        from importlib import import_module
+
         return getattr(import_module(_LATE[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,1 @@
+"""The head inside vLLM: one function of its `LogitsProcessor` replaced, whatever is in the way told."""
