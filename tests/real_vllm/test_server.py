@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-import signal
-import socket
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import api_server
 import lab
+from api_server import Server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,63 +19,16 @@ FAULT = "this plugin was made for another vLLM"
 
 
 def words(model: Path, port: int) -> list[str]:
-    module = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)]
-    address = ["--host", "127.0.0.1", "--port", str(port)]
-    small = ["--enforce-eager", "--dtype", "float32", "--max-model-len", "256", "--max-num-seqs", "8"]
     # an IO processor needs a pooling model; any model that generates can be used as one
-    return [*module, *address, *small, "--runner", "pooling", "--convert", "embed", "--io-processor-plugin", "probe"]
-
-
-class Server:
-    """A server that is up."""
-
-    def __init__(self, folder: Path, model: Path, env: dict[str, str]) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        self.folder, self.base = folder, f"http://127.0.0.1:{port}"
-        with (folder / "log").open("wb") as log:
-            self._process = subprocess.Popen(
-                words(model, port), cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
-        end = time.monotonic() + 240
-        while not self._is_up():
-            assert self._process.poll() is None, self.log
-            assert time.monotonic() < end, self.log
-            time.sleep(0.3)
-
-    def _is_up(self) -> bool:
-        try:
-            self.ask("/health")
-        except (urllib.error.URLError, OSError):
-            return False
-        return True
-
-    @property
-    def log(self) -> str:
-        return (self.folder / "log").read_text("utf-8", "replace")
-
-    def ask(self, path: str, body: Any = None) -> str:
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.base + path, data, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            text: str = answer.read().decode()
-        return text
-
-    def stop(self) -> None:
-        self._process.send_signal(signal.SIGINT)
-        try:
-            self._process.wait(60)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+    return api_server.words(model, port, "--runner", "pooling", "--convert", "embed", "--io-processor-plugin", "probe")
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, model: Path, probe: Path, broken: Path) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("server")
     more = {"VLLM_PLUGINS": "probe,broken,brokn", "VLLM_ENABLE_V1_MULTIPROCESSING": "1"}
-    found = Server(folder, model, lab.environment(folder, broken, probe, **lab.ON, **more))
+    env = lab.environment(folder, broken, probe, **lab.ON, **more)
+    found = Server(folder, lambda port: words(model, port), env)
     yield found
     found.stop()
 
