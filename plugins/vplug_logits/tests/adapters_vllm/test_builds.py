@@ -10,11 +10,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import layers
 import pytest
 import torch
-
-import layers
 from layers import made, states, written
+
+from heads import head
 from vplug_logits.adapters.vllm import serving, sources
 from vplug_logits.server_build import Building, Failed, Ready
 
@@ -155,7 +156,7 @@ def test_a_server_that_waits_is_active_from_its_first_step(
     from vplug_logits.config import Config
 
     installed(VPLUG_LOGITS_BUILD="wait")
-    weight = layers.head(layers.V, layers.D)
+    weight = head(layers.V, layers.D)
     place = cache.place(layers.MODEL, Config.of("safe"), dtype="float32")
 
     def poll(self: Any) -> Any:
@@ -164,10 +165,10 @@ def test_a_server_that_waits_is_active_from_its_first_step(
 
     monkeypatch.setattr(child, "poll", poll)
     began = clock.seconds
-    processor, head, _ = made()  # as the model is made
+    processor, lm_head, _ = made()  # as the model is made
     assert child.looks == 30
     assert 5 < clock.seconds - began < 10
-    processor(head, states())
+    processor(lm_head, states())
     assert the_head()["state"] == "active", the_head()
     assert the_head()["counters"]["fallback_rows"] == 0
 

@@ -1,4 +1,4 @@
-"""The next vLLM, as far as its modules run without a GPU: the same tests of the layer, and what its runners are made of."""
+"""The next vLLM, as far as its modules run without a GPU: the tests of the layer, and what its runners are made of."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import next_release
+import pytest
 
 HERE = Path(__file__).resolve().parent
 RUNNERS = {"v1/worker/gpu_model_runner.py": "GPUModelRunner", "v1/worker/gpu/model_runner.py": "GPUModelRunner"}

@@ -30,7 +30,7 @@ def test_what_is_drawn_from_estimates_is_within_the_bound_and_not_all_is_given_u
         true, wide = variations(hidden(60, D, seed=4) * strength, temperature, After())
         assert float(true[~wide].max()) <= 1.5 * VARIATION  # it is expected, not certain
         assert int((true[~wide] > VARIATION).sum()) <= 1
-        assert 5 <= int((~wide).sum())
+        assert int((~wide).sum()) >= 5
 
 
 def test_it_looks_at_what_the_host_draws_from() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import engines
 import pytest
+from widened import widened
 
 import lab
-from widened import widened
 
 MODES = ["exact", "safe"]
 

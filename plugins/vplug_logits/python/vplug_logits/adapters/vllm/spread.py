@@ -1,9 +1,10 @@
 """Whether a token may be drawn from logits of which most are estimates.
 
 With exact logits of the R best rows, error sigma of all others, and a share s of the probability among those, what is
-drawn differs from the truth by a total variation of about 0.40 sigma s (E|N(0, 1)| / 2), more or less as the tail has few
-rows or many.  Half as much again is allowed for: on real states of SmolLM2 at 2 bits, where sigma is 0.85 to 1.1, the true
-one was 0.36 to 0.49 of sigma s.  It is an expectation: a row that is underestimated by three sigma may be missed.
+drawn differs from the truth by a total variation of about 0.40 sigma s (E|N(0, 1)| / 2), more or less as the tail has
+few rows or many.  Half as much again is allowed for: on real states of SmolLM2 at 2 bits, where sigma is 0.85 to 1.1,
+the true one was 0.36 to 0.49 of sigma s.  It is an expectation: a row that is underestimated by three sigma may be
+missed.
 """
 
 from __future__ import annotations
