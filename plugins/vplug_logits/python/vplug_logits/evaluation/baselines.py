@@ -9,9 +9,12 @@ import torch
 
 from vplug_logits.evaluation.measures import Answer
 from vplug_logits.evaluation.traffic import GROUP, Shape
+from vplug_logits.reference.clusters import probed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from vplug_logits.sketch import Clusters
 
 _CHUNK = 8192  # rows that are widened to float32 at a time
 
@@ -33,6 +36,16 @@ class Coded:
     vocabulary: int
     rows: Callable[[int, int], torch.Tensor]
     dtype: torch.dtype | None = None
+
+    @property
+    def kind(self) -> str:
+        """What it is compared as."""
+        return "baseline"
+
+    def read(self, rescored: float, fallback: float) -> float:
+        """The same for every step."""
+        del rescored, fallback
+        return self.bytes
 
     def answer(self, states: torch.Tensor) -> Answer:
         """Logits of all rows, accumulated in float32."""
@@ -96,57 +109,48 @@ class CosineClusters:
         name: A word.
         bytes: That a step reads; centroids count two bytes a coordinate.
         weight: The live weight `(V, d)`.
-        label: int64 `(V,)`: the cluster of each row.
-        centroids: float32 `(K, d)`, of length 1.
+        clusters: Clustered by cosine.
         probes: p, clusters whose rows are scored.
     """
 
     name: str
     bytes: float
     weight: torch.Tensor
-    label: torch.Tensor
-    centroids: torch.Tensor
+    clusters: Clusters
     probes: int
+
+    @property
+    def kind(self) -> str:
+        """What it is compared as."""
+        return "baseline"
+
+    def read(self, rescored: float, fallback: float) -> float:
+        """The same for every step."""
+        del rescored, fallback
+        return self.bytes
 
     def answer(self, states: torch.Tensor) -> Answer:
         """Exact logits of the rows of the probed clusters, `-inf` for the others."""
+        mask = probed(self.clusters, states, self.probes)
         wide = states.float()
-        probed = (wide @ self.centroids.T).topk(self.probes, 1).indices
-        chosen = torch.zeros(len(wide), len(self.centroids), dtype=torch.bool).scatter_(1, probed, value=True)
-        mask = chosen[:, self.label]
         logits = torch.cat([wide @ rows.float().T for rows in self.weight.split(_CHUNK)], 1)
         return Answer(logits.masked_fill_(~mask, -torch.inf), rescored=mask.sum(1))
 
 
-def cosine_clusters(weight: torch.Tensor, members: torch.Tensor, probed_bytes: float) -> CosineClusters:
+def cosine_clusters(weight: torch.Tensor, clusters: Clusters, allowed: float) -> CosineClusters:
     """The cluster rule over a given clustering, probing as many clusters as fit into a number of bytes.
 
     Args:
         weight: `(V, d)`.
-        members: int `(K, size)`: ids of the rows of each cluster, -1 where there is none.
-        probed_bytes: What a step may read; at least one cluster is probed.
+        clusters: Clustered by cosine.
+        allowed: Bytes that a step may read; at least one cluster is probed.
     """
-    shape = Shape(*weight.shape)
-    clusters, size = members.shape
-    label = label_of(members, shape.vocabulary)
-    units = torch.nn.functional.normalize(weight.float(), dim=1)
-    sums = torch.zeros(clusters, shape.width).index_add_(0, label, units)
-    centroids = torch.nn.functional.normalize(sums, dim=1)
-    each = shape.clusters(clusters, size, centroid_bytes=2) - shape.clusters(clusters, 0, centroid_bytes=2)
-    fit = int((probed_bytes - shape.clusters(clusters, 0, centroid_bytes=2)) // each)
-    probes = max(1, min(clusters, fit))
-    read = shape.clusters(clusters, probes * size, centroid_bytes=2)
-    return CosineClusters("cosine-clusters", read, weight, label, centroids, probes)
-
-
-def label_of(members: torch.Tensor, vocabulary: int) -> torch.Tensor:
-    """The cluster of each row, int64 `(V,)`."""
-    clusters, size = members.shape
-    flat = members.reshape(-1).long()
-    label = torch.zeros(vocabulary, dtype=torch.int64)
-    own = torch.arange(clusters).repeat_interleave(size)
-    label[flat[flat >= 0]] = own[flat >= 0]
-    return label
+    shape, (count, size) = Shape(*weight.shape), clusters.members.shape
+    fixed = shape.clusters(count, 0, centroid_bytes=2)
+    probes = int((allowed - fixed) / (shape.clusters(count, size, centroid_bytes=2) - fixed))
+    probes = max(1, min(count, probes))
+    read = shape.clusters(count, probes * size, centroid_bytes=2)
+    return CosineClusters("cosine-clusters", read, weight, clusters, probes)
 
 
 def _nonzero(scale: torch.Tensor) -> torch.Tensor:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from vplug_logits.reference.dense import rounding_step
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Protocol
@@ -21,6 +23,13 @@ if TYPE_CHECKING:
         @property
         def name(self) -> str:
             """A word."""
+
+        @property
+        def kind(self) -> str:
+            """`mode` or `baseline`."""
+
+        def read(self, rescored: float, fallback: float) -> float:
+            """Bytes that a step reads, given the rows that were scored exactly and the share answered densely."""
 
         def answer(self, states: torch.Tensor) -> Answer:
             """Its logits of a block of states `(n, d)`."""
@@ -111,12 +120,6 @@ class Results:
         return Results(*(getattr(self, one.name)[chosen] for one in fields(Results)))
 
 
-def rounding_step(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """The distance from a value to the next larger one that a floating dtype can hold, away from zero."""
-    exponent = torch.frexp(values.abs().to(torch.float64)).exponent
-    return torch.ldexp(torch.full_like(values, torch.finfo(dtype).eps, dtype=torch.float64), exponent - 1)
-
-
 def truth(weight: torch.Tensor, states: torch.Tensor, dtype: torch.dtype) -> Truth:
     """The dense answer in float64.
 
@@ -127,15 +130,15 @@ def truth(weight: torch.Tensor, states: torch.Tensor, dtype: torch.dtype) -> Tru
     """
     wide = states.to(torch.float64)
     logits = torch.cat([wide @ rows.to(torch.float64).T for rows in weight.split(_CHUNK)], 1)
-    best, token = logits.max(1).values, logits.argmax(1)
+    best = logits.amax(1)
     logprobs = torch.log_softmax((logits - best[:, None]).float(), 1)
-    return Truth(logits, token, rounding_step(best, dtype), logits.topk(min(TOP, logits.shape[1]), 1).indices, logprobs)
+    return Truth(logits, logits.argmax(1), rounding_step(best, dtype), logits.topk(min(TOP, logits.shape[1]), 1).indices, logprobs)
 
 
 def compare(dense: Truth, answer: Answer) -> Results:
     """Measure one answer."""
     logits, count = answer.logits, len(dense.token)
-    token = logits.argmax(1)
+    token = logits.argmax(1)  # the first, where logits tie
     short = dense.logits.gather(1, dense.token[:, None])[:, 0] - dense.logits.gather(1, token[:, None])[:, 0]
     sound = torch.isfinite(logits.gather(1, token[:, None])[:, 0])
     differs = (token != dense.token) | ~sound
