@@ -1,6 +1,7 @@
 """Heads that are wrong on purpose, by a known amount, must be reported as exactly that."""
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -29,7 +30,7 @@ class Spoiled:
 
     kind = "baseline"
 
-    def __init__(self, weight: torch.Tensor, every: int, how) -> None:
+    def __init__(self, weight: torch.Tensor, every: int, how: Callable[[torch.Tensor], None]) -> None:
         self.name, self.weight, self.every, self.how, self.seen = "spoiled", weight, every, how, 0
 
     def answer(self, states: torch.Tensor) -> Answer:
@@ -50,15 +51,15 @@ def swap_winner(logits: torch.Tensor) -> None:
     logits[pair] = logits[pair.flip(0)]
 
 
-def test_dense_itself_misses_nothing_and_moves_nothing(weight, states) -> None:
-    found = summary(measure(weight, states, [Spoiled(weight, N + 1, None)]).results["spoiled"])
+def test_dense_itself_misses_nothing_and_moves_nothing(weight: torch.Tensor, states: States) -> None:
+    found = summary(measure(weight, states, [Spoiled(weight, N + 1, swap_winner)]).results["spoiled"])
     assert (found["states"], found["misses"], found["ties"], found["top_kept"]) == (N, 0, 0, 1.0)
     assert found["variation_largest"] < 1e-5 and found["top_error_largest"] < 1e-5 and found["rest_error_mean"] < 1e-5
     assert found["rest_sigma"] is found["rescored_mean"] is found["fallback_rate"] is None
 
 
 @pytest.mark.parametrize("every", [1, 3, 8])
-def test_a_head_that_swaps_its_two_best_is_caught_each_time(weight, states, every: int) -> None:
+def test_a_head_that_swaps_its_two_best_is_caught_each_time(weight: torch.Tensor, states: States, every: int) -> None:
     found = summary(measure(weight, states, [Spoiled(weight, every, swap_winner)]).results["spoiled"])
     assert found["misses"] == N // every
     assert found["miss_rate"] == (N // every) / N
@@ -66,7 +67,7 @@ def test_a_head_that_swaps_its_two_best_is_caught_each_time(weight, states, ever
     assert found["top_error_largest"] > 0
 
 
-def test_misses_stay_with_their_domain(weight, states) -> None:
+def test_misses_stay_with_their_domain(weight: torch.Tensor, states: States) -> None:
     count = 0
 
     def late(logits: torch.Tensor) -> None:
@@ -80,7 +81,7 @@ def test_misses_stay_with_their_domain(weight, states) -> None:
 
 
 @pytest.mark.parametrize("poison", [math.nan, math.inf])
-def test_a_logit_that_is_no_number_is_a_miss_even_where_the_token_is_right(weight, states, poison: float) -> None:
+def test_a_logit_that_is_no_number_is_a_miss_even_where_the_token_is_right(weight: torch.Tensor, states: States, poison: float) -> None:
     def spoil(logits: torch.Tensor) -> None:
         logits[logits.argmax()] = poison
 
@@ -88,7 +89,7 @@ def test_a_logit_that_is_no_number_is_a_miss_even_where_the_token_is_right(weigh
     assert found["misses"] == N // 4 and found["ties"] == 0
 
 
-def test_twenty_tokens_that_are_cut_away_are_not_counted_as_kept(weight, states) -> None:
+def test_twenty_tokens_that_are_cut_away_are_not_counted_as_kept(weight: torch.Tensor, states: States) -> None:
     def cut(logits: torch.Tensor) -> None:
         logits[logits.argsort(descending=True)[5:]] = -math.inf
 
@@ -143,7 +144,7 @@ def test_errors_of_the_rest_are_told_in_their_own_standard_deviations() -> None:
     assert halved["rest_sigma"] == pytest.approx(2 * found["rest_sigma"], rel=1e-3)
 
 
-def test_the_rest_of_a_head_that_gives_only_candidates_has_no_error_to_tell(weight, states) -> None:
+def test_the_rest_of_a_head_that_gives_only_candidates_has_no_error_to_tell(weight: torch.Tensor, states: States) -> None:
     def cut(logits: torch.Tensor) -> None:
         logits[logits.argsort(descending=True)[20:]] = -math.inf
 
@@ -162,11 +163,11 @@ def test_rescored_rows_and_fallbacks_are_averaged_over_states_and_the_tail_is_to
     assert (found["rescored_mean"], found["rescored_p99"], found["fallback_rate"]) == (100.5, 198.0, 0.05)
 
 
-def test_blocks_make_no_difference(weight, states, monkeypatch) -> None:
+def test_blocks_make_no_difference(weight: torch.Tensor, states: States, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = measure(weight, states, [Spoiled(weight, 5, swap_winner)]).results["spoiled"]
     monkeypatch.setattr("vplug_logits.evaluation.measuring.BLOCK_BYTES", 7 * 8 * V)
-    told: list[tuple[int, int]] = []
+    told: list[tuple[str, int, int]] = []
     parts = measure(weight, states, [Spoiled(weight, 5, swap_winner)], progress=lambda *at: told.append(at))
     assert torch.equal(whole.missed, parts.results["spoiled"].missed)
     assert torch.allclose(whole.variation, parts.results["spoiled"].variation, atol=1e-6)
-    assert told[0] == (7, N) and told[-1] == (N, N)
+    assert told[0] == ("measure", 7, N) and told[-1] == ("measure", N, N)

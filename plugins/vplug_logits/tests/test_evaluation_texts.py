@@ -1,4 +1,5 @@
 from importlib import resources
+from pathlib import Path
 
 import pytest
 
@@ -44,7 +45,15 @@ def test_the_texts_cover_the_scripts_and_languages_that_are_promised() -> None:
     assert isinstance(languages.content, str) and isinstance(code.content, str)
     for word in ("Straßenkarten", "règlement", "mermelada", "поезд", "图书馆", "ピアノ", "مفتاح", "गाँव"):
         assert word.lower() in languages.content.lower()
-    for word in ("def __init__", "impl<T", "#include <stdio.h>", "Promise<T>", "CREATE TABLE", "#!/usr/bin/env", "func "):
+    for word in (
+        "def __init__",
+        "impl<T",
+        "#include <stdio.h>",
+        "Promise<T>",
+        "CREATE TABLE",
+        "#!/usr/bin/env",
+        "func ",
+    ):
         assert word in code.content
 
 
@@ -63,7 +72,7 @@ def test_conversations_take_the_shape_of_the_chat_template() -> None:
     assert '<assistant>{"name": "get_timetable"' in shaped
 
 
-def test_a_text_of_ones_own_is_named_by_its_file(tmp_path) -> None:
+def test_a_text_of_ones_own_is_named_by_its_file(tmp_path: Path) -> None:
     file = tmp_path / "poems.txt"
     file.write_text("Rosen sind rot, Öl ist teuer.\n", "utf-8")
     assert texts.read(str(file)) == texts.Text("poems", "Rosen sind rot, Öl ist teuer.")
@@ -79,7 +88,7 @@ def test_a_text_of_ones_own_is_named_by_its_file(tmp_path) -> None:
         ("half.json", b'[[{"role": "user"}]]', "must hold a list of conversations"),
     ],
 )
-def test_a_file_that_is_no_text_is_refused_by_name(tmp_path, name: str, content: bytes, told: str) -> None:
+def test_a_file_that_is_no_text_is_refused_by_name(tmp_path: Path, name: str, content: bytes, told: str) -> None:
     file = tmp_path / name
     file.write_bytes(content)
     with pytest.raises(ConfigError, match=told) as refused:
@@ -87,6 +96,6 @@ def test_a_file_that_is_no_text_is_refused_by_name(tmp_path, name: str, content:
     assert name in str(refused.value)
 
 
-def test_a_file_that_is_not_there_is_refused_by_name(tmp_path) -> None:
+def test_a_file_that_is_not_there_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nowhere\.txt cannot be read: No such file"):
         texts.read(str(tmp_path / "nowhere.txt"))

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import torch
-
 from vplug_logits.evaluation.traffic import Shape
 from vplug_logits.reference.clusters import owner, scores
 
 if TYPE_CHECKING:
     from typing import Protocol
+
+    import torch
 
     from vplug_logits.kernels import Backend
     from vplug_logits.sketch import Clusters, Sketch

@@ -132,7 +132,13 @@ def truth(weight: torch.Tensor, states: torch.Tensor, dtype: torch.dtype) -> Tru
     logits = torch.cat([wide @ rows.to(torch.float64).T for rows in weight.split(_CHUNK)], 1)
     best = logits.amax(1)
     logprobs = torch.log_softmax((logits - best[:, None]).float(), 1)
-    return Truth(logits, logits.argmax(1), rounding_step(best, dtype), logits.topk(min(TOP, logits.shape[1]), 1).indices, logprobs)
+    return Truth(
+        logits,
+        logits.argmax(1),
+        rounding_step(best, dtype),
+        logits.topk(min(TOP, logits.shape[1]), 1).indices,
+        logprobs,
+    )
 
 
 def compare(dense: Truth, answer: Answer) -> Results:

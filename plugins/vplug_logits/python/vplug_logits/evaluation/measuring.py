@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from vplug_logits.evaluation.measures import Results, compare, truth
+from vplug_logits.progress import Progress, silent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from vplug_logits.evaluation.curves import Curve
     from vplug_logits.evaluation.measures import Method
@@ -32,14 +33,14 @@ class Measured:
     ranks: dict[str, torch.Tensor] = field(default_factory=dict)
 
 
-def measure(  # noqa: PLR0913
+def measure(  # noqa: PLR0913  # two of them have defaults
     weight: torch.Tensor,
     states: States,
     methods: Sequence[Method],
     curves: Sequence[Curve] = (),
     *,
     dtype: torch.dtype | None = None,
-    progress: Callable[[int, int], None] = lambda done, of: None,
+    progress: Progress = silent,
 ) -> Measured:
     """Measure methods against dense logits in float64.
 
@@ -49,7 +50,7 @@ def measure(  # noqa: PLR0913
         methods: What answers.
         curves: What is only ranked.
         dtype: Of the logits that the dense head gives; None: the weight's.
-        progress: Called with the states done and N.
+        progress: Called with "measure".
     """
     parts: dict[str, list[Results]] = {method.name: [] for method in methods}
     ranks: dict[str, list[torch.Tensor]] = {curve.name: [] for curve in curves}
@@ -62,7 +63,7 @@ def measure(  # noqa: PLR0913
             for curve in curves:
                 ranks[curve.name].append(curve.ranks(block, dense.token))
             done += len(block)
-            progress(done, len(states))
+            progress("measure", done, len(states))
     return Measured(
         {name: Results.joined(each) for name, each in parts.items()},
         {name: torch.cat(each) for name, each in ranks.items()},

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from vplug_logits.evaluation.states import SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    import torch
 
     from vplug_logits.evaluation.measures import Results
     from vplug_logits.evaluation.states import States

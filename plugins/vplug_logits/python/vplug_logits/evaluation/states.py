@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from vplug_logits.errors import BuildError
+from vplug_logits.progress import Progress, silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -98,14 +99,14 @@ class _Gathered:
                 self.rows.append(states[index].cpu().clone())
 
 
-def collect(
+def collect(  # noqa: PLR0913  # three of them have defaults
     model: Any,
     tokenizer: Any,
     texts: Sequence[Text],
     *,
     count: int,
     seed: int = 0,
-    progress: Callable[[int, int], None] = lambda done, of: None,
+    progress: Progress = silent,
 ) -> States:
     """`count` distinct states, as many of each domain: 60 % of reading, the rest of continuations, half of them greedy.
 
@@ -115,7 +116,7 @@ def collect(
         texts: One for each domain.
         count: N.
         seed: Of the prompts and of sampling (temperature 1).
-        progress: Called with the states so far and N.
+        progress: Called with "states".
 
     Raises:
         BuildError: A text is too short to start from, or the model gives the same states again and again.
@@ -134,12 +135,12 @@ def collect(
             for window in ids.split(WINDOW):
                 if mine.lacking:
                     mine.add(_read(model, window[None], states)[0], seen)
-                    progress(done + len(mine.rows), count)
+                    progress("states", done + len(mine.rows), count)
             done += len(mine.rows)
             left = share - len(mine.rows)
             gathered[index, "greedy"] = _Gathered(left // 2)
             gathered[index, "sampled"] = _Gathered(left - left // 2)
-        _continue_all(model, tokens, gathered, seen, states, generator, lambda: progress(_total(gathered), count))
+        _continue_all(model, tokens, gathered, seen, states, generator, lambda: progress("states", _total(gathered), count))
     return _joined(gathered, tuple(text.domain for text in texts))
 
 
@@ -196,7 +197,9 @@ def _continuations(
         for row in torch.isin(token, ends).nonzero()[:, 0].tolist():
             lengths[row] = min(lengths[row], step)
         states.clear()
-        output = model(input_ids=token[:, None].to(model.device), past_key_values=output.past_key_values, use_cache=True)
+        output = model(
+            input_ids=token[:, None].to(model.device), past_key_values=output.past_key_values, use_cache=True
+        )
         rows.append(_last(states, 1)[:, 0])
     return torch.stack(rows, 1), lengths
 
