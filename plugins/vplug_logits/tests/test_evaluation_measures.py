@@ -81,7 +81,9 @@ def test_misses_stay_with_their_domain(weight: torch.Tensor, states: States) -> 
 
 
 @pytest.mark.parametrize("poison", [math.nan, math.inf])
-def test_a_logit_that_is_no_number_is_a_miss_even_where_the_token_is_right(weight: torch.Tensor, states: States, poison: float) -> None:
+def test_a_logit_that_is_no_number_is_a_miss_even_where_the_token_is_right(
+    weight: torch.Tensor, states: States, poison: float
+) -> None:
     def spoil(logits: torch.Tensor) -> None:
         logits[logits.argmax()] = poison
 
@@ -144,7 +146,9 @@ def test_errors_of_the_rest_are_told_in_their_own_standard_deviations() -> None:
     assert halved["rest_sigma"] == pytest.approx(2 * found["rest_sigma"], rel=1e-3)
 
 
-def test_the_rest_of_a_head_that_gives_only_candidates_has_no_error_to_tell(weight: torch.Tensor, states: States) -> None:
+def test_the_rest_of_a_head_that_gives_only_candidates_has_no_error_to_tell(
+    weight: torch.Tensor, states: States
+) -> None:
     def cut(logits: torch.Tensor) -> None:
         logits[logits.argsort(descending=True)[20:]] = -math.inf
 

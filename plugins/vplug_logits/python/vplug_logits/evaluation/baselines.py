@@ -90,7 +90,7 @@ def int4(weight: torch.Tensor) -> Coded:
         padded = torch.nn.functional.pad(rows.float(), (0, groups * GROUP - width))
         return padded.view(-1, groups, GROUP)
 
-    scale = _nonzero(torch.cat([grouped(rows).abs().amax(2) / 7 for rows in weight.split(_CHUNK)]))
+    scale = _nonzero(torch.cat([grouped(rows).abs().amax(2) / 7 for rows in torch.split(weight, _CHUNK)]))
     codes = _coded(weight, lambda rows, start, stop: grouped(rows) / scale[start:stop, :, None])
     shape = Shape(vocabulary, width)
 
@@ -133,7 +133,7 @@ class CosineClusters:
         """Exact logits of the rows of the probed clusters, `-inf` for the others."""
         mask = probed(self.clusters, states, self.probes)
         wide = states.float()
-        logits = torch.cat([wide @ rows.float().T for rows in self.weight.split(_CHUNK)], 1)
+        logits = torch.cat([wide @ rows.float().T for rows in torch.split(self.weight, _CHUNK)], 1)
         return Answer(logits.masked_fill_(~mask, -torch.inf), rescored=mask.sum(1))
 
 

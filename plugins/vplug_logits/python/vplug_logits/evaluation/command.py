@@ -37,9 +37,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--texts", nargs="+", metavar="FILE", help="your own texts instead: UTF-8, one domain for each file"
     )
     parser.add_argument("--json", metavar="FILE", help="write the results here, too")
-    parser.add_argument(
-        "--plots", metavar="DIR", help="draw misses against bytes, and by domain, here (matplotlib)"
-    )
+    parser.add_argument("--plots", metavar="DIR", help="draw misses against bytes, and by domain, here (matplotlib)")
     parser.add_argument(
         "--dtype", choices=("float32", "bfloat16", "float16"), default="float32", help="of the model (default float32)"
     )
@@ -65,9 +63,9 @@ def run(arguments: Namespace) -> int:
         raise ConfigError(f"states: {states} are too few for {len(texts)} domains.")
     for option in ("json", "plots"):
         _writable(option, getattr(arguments, option))
-    if arguments.plots:
-        from vplug_logits.evaluation import plots
+    from vplug_logits.evaluation import plots
 
+    if arguments.plots:
         plots.require()
     from vplug_logits.build import load
     from vplug_logits.evaluation.report import tables

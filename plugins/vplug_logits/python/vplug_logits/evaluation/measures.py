@@ -129,7 +129,7 @@ def truth(weight: torch.Tensor, states: torch.Tensor, dtype: torch.dtype) -> Tru
         dtype: Of the logits that the dense head gives; rounding steps are its.
     """
     wide = states.to(torch.float64)
-    logits = torch.cat([wide @ rows.to(torch.float64).T for rows in weight.split(_CHUNK)], 1)
+    logits = torch.cat([wide @ rows.to(torch.float64).T for rows in torch.split(weight, _CHUNK)], 1)
     best = logits.amax(1)
     logprobs = torch.log_softmax((logits - best[:, None]).float(), 1)
     return Truth(

@@ -73,5 +73,5 @@ def measure(  # noqa: PLR0913  # two of them have defaults
 def _blocks(states: States, size: int) -> Iterator[torch.Tensor]:
     """Blocks that hold one domain each, so that what is only known of a block is known of a domain."""
     lengths = torch.unique_consecutive(states.domain, return_counts=True)[1].tolist()
-    for part in states.states.split(lengths):
-        yield from part.split(size)
+    for part in torch.split(states.states, lengths):
+        yield from torch.split(part, size)

@@ -20,7 +20,7 @@ def require() -> None:
         ConfigError: There is no matplotlib.
     """
     try:
-        import matplotlib.figure  # noqa: F401, ICN001
+        import matplotlib.figure  # noqa: F401
     except ImportError as error:
         raise ConfigError(
             "plots: matplotlib is not installed; `pip install 'vplug_logits[plots]'`, or leave out --plots."

@@ -132,15 +132,18 @@ def collect(  # noqa: PLR0913  # three of them have defaults
                 raise BuildError(f"the text of {text.domain!r} has {len(ids)} tokens; it must have over {PROMPT}.")
             share = count // len(texts) + (index < count % len(texts))
             mine = gathered[index, "text"] = _Gathered(min(len(ids), round(share * TEXT_SHARE)))
-            for window in ids.split(WINDOW):
+            for window in torch.split(ids, WINDOW):
                 if mine.lacking:
                     mine.add(_read(model, window[None], states)[0], seen)
                     progress("states", done + len(mine.rows), count)
-            done += len(mine.rows)
-            left = share - len(mine.rows)
+            mine.quota = len(mine.rows)  # what came twice is made up for by continuing
+            done += mine.quota
+            left = share - mine.quota
             gathered[index, "greedy"] = _Gathered(left // 2)
             gathered[index, "sampled"] = _Gathered(left - left // 2)
-        _continue_all(model, tokens, gathered, seen, states, generator, lambda: progress("states", _total(gathered), count))
+        _continue_all(
+            model, tokens, gathered, seen, states, generator, lambda: progress("states", _total(gathered), count)
+        )
     return _joined(gathered, tuple(text.domain for text in texts))
 
 
