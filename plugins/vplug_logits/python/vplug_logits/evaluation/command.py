@@ -24,8 +24,9 @@ HELP = "count misses, distances and bytes of every mode and of plain baselines, 
 def add_arguments(parser: ArgumentParser) -> None:
     """What the command takes."""
     parser.add_argument("model", metavar="MODEL", help="a folder or a hub id that is in the local cache")
+    modes = [str(mode) for mode in Mode]
     parser.add_argument(
-        "--modes", nargs="+", metavar="MODE", choices=[str(mode) for mode in Mode], default=[str(mode) for mode in Mode],
+        "--modes", nargs="+", metavar="MODE", choices=modes, default=modes,
         help="which modes: %(choices)s; all by default",
     )  # fmt: skip
     parser.add_argument("--states", type=int, metavar="N", help=f"distinct hidden states (default {STATES:,})")
@@ -37,7 +38,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--texts", nargs="+", metavar="FILE", help="your own texts instead: UTF-8, one domain for each file"
     )
     parser.add_argument("--json", metavar="FILE", help="write the results here, too")
-    parser.add_argument("--plots", metavar="DIR", help="draw misses against bytes, and by domain, here (matplotlib)")
+    parser.add_argument("--plots", metavar="DIR", help="draw misses against bytes, and by domain (matplotlib)")
     parser.add_argument(
         "--dtype", choices=("float32", "bfloat16", "float16"), default="float32", help="of the model (default float32)"
     )

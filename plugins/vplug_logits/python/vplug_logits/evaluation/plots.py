@@ -11,6 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MARKS = {"mode": "o", "baseline": "s"}
+COLOURS = {
+    "exact": "C0", "safe": "C1", "fast": "C2", "clusters": "C3", "dense": "C4",
+    "dense-bf16": "C5", "int8": "C6", "int4": "C7", "cosine-clusters": "C8",
+    "1 bit": "C2", "2 bit": "C1", "4 bit": "C9",
+}  # fmt: skip
+"""Of methods and curves; a mode has that of the curve it lies on."""
+RIGHT = 50  # percent of the bytes from which a label stands left of its point
 
 
 def require() -> None:
@@ -62,20 +69,20 @@ def write(document: Mapping[str, Any], folder: str) -> list[Path]:
 
 def _misses(axes: Any, document: Mapping[str, Any]) -> None:
     dense, count = document["dense_bytes"], document["states"]
-    floor = 100 / count / 2  # 0 cannot stand on a log scale: it is drawn below one miss
+    floor = 100 / count / 2  # 0 cannot stand on a log scale: it is drawn at half a miss
     for curve in document["curves"]:
         shares = [100 * point["bytes"] / dense for point in curve["points"]]
         rates = [max(100 * point["misses"], floor) for point in curve["points"]]
-        axes.plot(shares, rates, ".-", linewidth=1, alpha=0.6, label=curve["name"])
-    for index, method in enumerate(document["methods"]):
-        share, rate = 100 * method["bytes"] / dense, 100 * (method["all"]["miss_rate"] or 0.0)
-        axes.plot(share, max(rate, floor), MARKS[method["kind"]], color=f"C{index % 10}", markersize=9, zorder=3)
-        axes.annotate(
-            method["name"], (share, max(rate, floor)), xytext=(6, 6), textcoords="offset points", fontsize="small"
-        )
+        name = curve["name"]
+        axes.plot(shares, rates, ".-", linewidth=1, alpha=0.6, color=COLOURS.get(name), label=name)
+    for method in document["methods"]:
+        share, rate = 100 * method["bytes"] / dense, max(100 * (method["all"]["miss_rate"] or 0.0), floor)
+        axes.plot(share, rate, MARKS[method["kind"]], color=COLOURS.get(method["name"]), markersize=9, zorder=3)
+        side = {"xytext": (-6, 7), "ha": "right"} if share > RIGHT else {"xytext": (6, 7)}
+        axes.annotate(method["name"], (share, rate), textcoords="offset points", fontsize="small", **side)
     axes.axhline(floor, color="grey", linestyle=":", linewidth=1)
-    axes.text(0.99, floor * 1.08, f"no miss in {count:,} states", transform=axes.get_yaxis_transform(), ha="right",
-              fontsize="small", color="grey")  # fmt: skip
+    axes.text(0.01, floor * 1.1, f"no miss in {count:,}", transform=axes.get_yaxis_transform(), fontsize="small",
+              color="grey")  # fmt: skip
     axes.set(
         xscale="log",
         yscale="log",
@@ -85,24 +92,29 @@ def _misses(axes: Any, document: Mapping[str, Any]) -> None:
     )
     ticks = [5, 10, 20, 50, 100]
     axes.set_xticks(ticks, labels=[str(tick) for tick in ticks])
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.minorticks_off()
     axes.grid(alpha=0.3)
-    axes.legend(title="lines: rows or clusters varied", fontsize="small", title_fontsize="small")
+    if document["curves"]:
+        axes.legend(title="circles: modes, squares: baselines\nlines: rows or clusters varied", fontsize="small",
+                    title_fontsize="small")  # fmt: skip
 
 
 def _by_domain(axes: Any, document: Mapping[str, Any]) -> None:
     domains = list(document["sources"])
     shown = [method for method in document["methods"] if method["all"]["misses"]]
+    none = [method["name"] for method in document["methods"] if not method["all"]["misses"]]
     width = 0.8 / max(1, len(shown))
     for index, method in enumerate(shown):
         rates = [100 * (method["domains"][domain]["miss_rate"] or 0.0) for domain in domains]
-        axes.bar([at + index * width for at in range(len(domains))], rates, width, label=method["name"])
+        places = [at + index * width for at in range(len(domains))]
+        axes.bar(places, rates, width, color=COLOURS.get(method["name"]), label=method["name"])
     centre = width * (len(shown) - 1) / 2
     axes.set_xticks([at + centre for at in range(len(domains))], labels=domains)
-    none = [method["name"] for method in document["methods"] if not method["all"]["misses"]]
     axes.set(ylabel="top-1 misses, % of states", title=f"{document['model']}: misses by domain")
-    if any(rate for method in shown for rate in [method["all"]["misses"]]):
-        axes.set_yscale("log")
-        axes.legend(fontsize="small")
     axes.set_xlabel(f"no miss at all: {', '.join(none)}" if none else "")
     axes.grid(axis="y", alpha=0.3)
+    if shown:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.figure.legend(loc="outside right center", fontsize="small")

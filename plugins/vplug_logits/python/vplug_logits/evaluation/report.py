@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from vplug_logits.evaluation.states import States
 
 SCHEMA = 1
-"""The version of the JSON document; a field that changes its meaning or goes away raises it."""
+"""The version of the JSON document; it is raised when a field changes its meaning or goes away."""
 
 RULE_OF_THREE = 3.0  # 0 misses of N: with 95 % confidence the rate is below 3 / N
 
@@ -26,8 +26,8 @@ def summary(results: Results) -> dict[str, Any]:
 
     Returns:
         states; misses and ties (counts); miss_rate; top_kept (mean share); variation_mean, variation_largest;
-        top_error_largest; rest_error_mean; rest_sigma (root mean square, in standard deviations of the estimates);
-        rest_sigma_largest; rescored_mean, rescored_p99; fallback_rate.
+        top_error_mean, top_error_largest; rest_error_mean; rest_sigma (root mean square, in
+        standard deviations of the estimates), rest_sigma_largest; rescored_mean, rescored_p99; fallback_rate.
     """
     count = len(results.missed)
     return {
@@ -38,6 +38,7 @@ def summary(results: Results) -> dict[str, Any]:
         "top_kept": _number(results.top_kept.double().mean()),
         "variation_mean": _number(results.variation.double().mean()),
         "variation_largest": _number(results.variation.amax()),
+        "top_error_mean": _number(results.top_error.double().mean()),
         "top_error_largest": _number(results.top_error.amax()),
         "rest_error_mean": _number(results.rest_error.mean()),
         "rest_sigma": _number(results.rest_square.double().mean().sqrt()),
@@ -53,81 +54,103 @@ def by_domain(results: Results, states: States) -> dict[str, dict[str, Any]]:
     return {name: summary(results.at(states.domain == index)) for index, name in enumerate(states.domains)}
 
 
+def by_source(results: Results, states: States) -> dict[str, dict[str, Any]]:
+    """A summary for each source that there are states of."""
+    found = {name: states.source == index for index, name in enumerate(SOURCES)}
+    return {name: summary(results.at(mine)) for name, mine in found.items() if bool(mine.any())}
+
+
 def sources(states: States) -> dict[str, dict[str, int]]:
     """How many states each domain has from each source."""
     return {domain: {source: states.count(domain, source) for source in SOURCES} for domain in states.domains}
 
 
 def tables(document: Mapping[str, Any]) -> str:
-    """The document as text: what was measured, a row for each method, misses for each domain."""
-    return "\n\n".join((_opening(document), _methods(document), _domains(document), _closing(document))) + "\n"
+    """The document as text: what was measured, winners and bytes, distributions, misses by domain and source."""
+    return "\n\n".join(
+        (_opening(document), _winners(document), _distributions(document), _domains(document), _closing(document))
+    )
 
 
 def _opening(document: Mapping[str, Any]) -> str:
     kinds = {source: sum(each[source] for each in document["sources"].values()) for source in SOURCES}
-    dense = document["dense_bytes"]
     return (
-        f"{document['model']}: V = {document['vocabulary']:,}, d = {document['width']:,}, {document['dtype']}, "
-        f"{document['states']:,} distinct states\n"
-        f"({kinds['text']:,} reading, {kinds['greedy']:,} continuing greedily, {kinds['sampled']:,} sampling at T = 1; "
-        f"seed {document['seed']}).  Bytes: of a step of one sequence,\n"
-        f"as a share of a dense 16-bit head, {dense / 1e6:,.1f} MB."
+        f"{document['model']}: V = {document['vocabulary']:,}, d = {document['width']:,}, {document['dtype']}; "
+        f"{document['states']:,} distinct states:\n"
+        f"{kinds['text']:,} while reading, {kinds['greedy']:,} while continuing "
+        f"greedily, {kinds['sampled']:,} while sampling at T = 1 (seed {document['seed']}).\n"
+        "Bytes of a step of one sequence are told as a share of a dense 16-bit head, "
+        f"{document['dense_bytes'] / 1e6:,.1f} MB."
     )
 
 
-_COLUMNS = (
-    "method", "bytes", "misses", "miss %", "ties", "top 20 %", "TV mean", "TV max", "top 20 err", "rest err",
-    "rest sd", "rest max sd", "rows mean", "rows p99", "dense %",
-)  # fmt: skip
-
-
-def _methods(document: Mapping[str, Any]) -> str:
-    lines = [_COLUMNS]
+def _winners(document: Mapping[str, Any]) -> str:
+    lines: list[Sequence[str]] = [("top-1", "bytes %", "misses", "miss %", "ties", "rows", "rows p99", "dense %")]
     for method in document["methods"]:
         one = method["all"]
         lines.append(
             (
                 method["name"],
-                f"{100 * method['bytes'] / document['dense_bytes']:.1f} %",
+                f"{100 * method['bytes'] / document['dense_bytes']:.1f}",
                 f"{one['misses']:,}",
                 _share(one["miss_rate"], 3),
                 f"{one['ties']:,}",
-                _share(one["top_kept"], 2),
-                _small(one["variation_mean"]),
-                _small(one["variation_largest"]),
-                _small(one["top_error_largest"]),
-                _small(one["rest_error_mean"]),
-                _fixed(one["rest_sigma"], 2),
-                _fixed(one["rest_sigma_largest"], 1),
-                _fixed(one["rescored_mean"], 1),
+                _fixed(one["rescored_mean"], 0),
                 _fixed(one["rescored_p99"], 0),
                 _share(one["fallback_rate"], 2),
             )
         )
-    return _aligned(lines)
+    return (
+        f"{_aligned(lines)}\n"
+        "misses: another token wins than densely in float64, and no rounding step explains it; ties: one rounding\n"
+        f"step of {document['dtype']} does.  rows: scored exactly, mean and 99th percentile.  dense %: answered\n"
+        "densely instead."
+    )
+
+
+def _distributions(document: Mapping[str, Any]) -> str:
+    lines: list[Sequence[str]] = [
+        ("probabilities", "top 20 %", "TV", "TV max", "top err", "top max", "rest err", "rest sd", "rest max sd")
+    ]
+    for method in document["methods"]:
+        one = method["all"]
+        lines.append(
+            (
+                method["name"],
+                _share(one["top_kept"], 2),
+                _small(one["variation_mean"]),
+                _small(one["variation_largest"]),
+                _small(one["top_error_mean"]),
+                _small(one["top_error_largest"]),
+                _small(one["rest_error_mean"]),
+                _fixed(one["rest_sigma"], 2),
+                _fixed(one["rest_sigma_largest"], 1),
+            )
+        )
+    return (
+        f"{_aligned(lines)}\n"
+        "top 20 %: how many of the 20 best tokens are dense's.  TV: total variation at T = 1, mean and largest.\n"
+        "top: the largest difference of log-probability among dense's 20 best tokens, mean over states and largest;\n"
+        "rest: of all other tokens, mean; root mean square and largest in standard deviations of the estimates."
+    )
 
 
 def _domains(document: Mapping[str, Any]) -> str:
-    names = list(document["sources"])
-    lines: list[Sequence[str]] = [("miss % by domain", *names)]
+    domains = list(document["sources"])
+    ways = [source for source in SOURCES if source in document["methods"][0]["sources"]]
+    lines: list[Sequence[str]] = [("miss %", *domains, *ways)]
     for method in document["methods"]:
-        cells = (_share(method["domains"][name]["miss_rate"], 3) for name in names)
-        lines.append((method["name"], *cells))
-    counts = (f"{sum(document['sources'][name].values()):,}" for name in names)
-    lines.append(("states", *counts))
+        found = [method["domains"][name] for name in domains] + [method["sources"][name] for name in ways]
+        lines.append((method["name"], *(_share(one["miss_rate"], 3) for one in found)))
+    first = document["methods"][0]
+    found = [first["domains"][name] for name in domains] + [first["sources"][name] for name in ways]
+    lines.append(("states", *(f"{one['states']:,}" for one in found)))
     return _aligned(lines)
 
 
 def _closing(document: Mapping[str, Any]) -> str:
     bound = 100 * RULE_OF_THREE / document["states"]
-    return (
-        "misses: the winner is another token than dense's in float64, and no rounding step explains it; ties: one\n"
-        f"rounding step of {document['dtype']} does.  0 misses of {document['states']:,} mean: below {bound:.3f} % "
-        "with 95 % confidence.\n"
-        "top 20 %: how many of the 20 best are dense's.  TV: total variation at T = 1.  err: difference of\n"
-        "log-probabilities, largest over dense's 20 best, mean over the rest; sd: in standard deviations of the\n"
-        "estimates.  rows: scored exactly.  dense %: states answered densely instead.  -: does not apply."
-    )
+    return f"0 misses of {document['states']:,}: with 95 % confidence below {bound:.3f} %.  -: does not apply.\n"
 
 
 def _aligned(lines: Sequence[Sequence[str]]) -> str:

@@ -13,7 +13,7 @@ from vplug_logits.config import DEFAULTS, SEED, Config, Mode
 from vplug_logits.evaluation import baselines, curves
 from vplug_logits.evaluation.measuring import measure
 from vplug_logits.evaluation.modes import HeadMethod
-from vplug_logits.evaluation.report import SCHEMA, by_domain, sources, summary
+from vplug_logits.evaluation.report import SCHEMA, by_domain, by_source, sources, summary
 from vplug_logits.evaluation.states import collect
 from vplug_logits.evaluation.traffic import Shape
 from vplug_logits.kernels import choose
@@ -181,15 +181,21 @@ def _curves(made: _Made, wanted: Wanted, device: torch.device) -> list[Curve]:
     varied: list[Curve] = [curves.SketchCurve(made.sketch(bits), choose(device)) for bits in CURVE_BITS]
     if Mode.CLUSTERS in wanted.modes:
         varied.append(curves.ClusterCurve("clusters", made.clusters()))
-        varied.append(curves.ClusterCurve("cosine clusters", made.cosine()))
+        varied.append(curves.ClusterCurve("cosine-clusters", made.cosine()))
     return varied
 
 
 def _told(method: Method, results: Results, states: States) -> dict[str, Any]:
     whole = summary(results)
     read = method.read(whole["rescored_mean"] or 0.0, whole["fallback_rate"] or 0.0)
-    domains = by_domain(results, states)
-    return {"name": method.name, "kind": method.kind, "bytes": read, "all": whole, "domains": domains}
+    return {
+        "name": method.name,
+        "kind": method.kind,
+        "bytes": read,
+        "all": whole,
+        "domains": by_domain(results, states),
+        "sources": by_source(results, states),
+    }
 
 
 def _named(progress: Progress, name: str, step: str, done: int, total: int) -> None:
