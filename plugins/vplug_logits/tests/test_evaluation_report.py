@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 import torch
-from heads import head, hidden
 
+from heads import head, hidden
 from vplug_logits.config import Mode
 from vplug_logits.errors import ConfigError
 from vplug_logits.evaluation import plots

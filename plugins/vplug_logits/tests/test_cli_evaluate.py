@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from vplug_logits.cli import evaluate, main
 from vplug_logits.errors import BuildError, ConfigError
-from vplug_logits.evaluation import command
 from vplug_logits.evaluation.texts import DOMAINS
 
 
@@ -39,8 +39,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def run(*words: str) -> int:
     parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    return command.run(parser.parse_args(words))
+    evaluate.add_arguments(parser)
+    return evaluate.run(parser.parse_args(words))
 
 
 def test_a_model_is_evaluated_from_its_folder(folder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,6 +80,14 @@ def test_ones_own_texts_are_domains_of_their_own(
 def test_what_cannot_be_done_is_said_before_the_model_is_loaded(words: tuple[str, ...], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         run("/nowhere/model", *words)
+
+
+def test_the_command_answers_a_bad_word_with_one_line_and_its_status(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_WAIT_POLICY", "passive")  # what the command sets would stay
+    assert main(["evaluate", "/nowhere/model", "--states", "3"]) == 2
+    assert capsys.readouterr().err == "error: states: 3 are too few for 5 domains.\n"
 
 
 def test_two_texts_of_one_name_are_refused(tmp_path: Path) -> None:
