@@ -30,3 +30,21 @@ def tiny(*, vocabulary: int = 300, width: int = 32, dtype: torch.dtype = torch.b
 def tiny_folder(folder: Path, **how: Any) -> str:
     tiny(**how).save_pretrained(folder)
     return str(folder)
+
+
+def tiny_that_reads(folder: Path, *, vocabulary: int = 900, width: int = 128) -> str:
+    """The folder of a tiny Llama in float32 with a tokenizer of bytes: text goes in, and some text comes out."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    words = {word: at for at, word in enumerate(("<pad>", "<s>", "</s>", *sorted(pre_tokenizers.ByteLevel.alphabet())))}
+    words |= {f"w{at}": at for at in range(len(words), vocabulary)}
+    bytes_alone = Tokenizer(models.BPE(words, []))
+    bytes_alone.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bytes_alone.decoder = decoders.ByteLevel()
+    fast: Any = PreTrainedTokenizerFast
+    fast(tokenizer_object=bytes_alone, bos_token="<s>", eos_token="</s>", pad_token="<pad>").save_pretrained(folder)
+    made = tiny(vocabulary=vocabulary, width=width, dtype=torch.float32)
+    made.generation_config.eos_token_id = None  # it goes on as long as it is asked to
+    made.save_pretrained(folder)
+    return str(folder)

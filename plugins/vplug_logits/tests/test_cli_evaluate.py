@@ -1,11 +1,10 @@
 import argparse
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
 
+from models import tiny_that_reads
 from vplug_logits.cli import evaluate, main
 from vplug_logits.errors import BuildError, ConfigError
 from vplug_logits.evaluation.texts import DOMAINS
@@ -13,31 +12,7 @@ from vplug_logits.evaluation.texts import DOMAINS
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A tiny random Llama with a tokenizer of bytes."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-
-    place = tmp_path_factory.mktemp("model") / "tiny"
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=900,
-        hidden_size=48,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        max_position_embeddings=512,
-        bos_token_id=None,
-        eos_token_id=None,
-    )
-    kind: Any = LlamaForCausalLM
-    kind(config).save_pretrained(place)
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokenizer = Tokenizer(models.BPE({letter: at for at, letter in enumerate(alphabet)}, []))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    spelling: Any = PreTrainedTokenizerFast
-    spelling(tokenizer_object=tokenizer).save_pretrained(place)
-    return str(place)
+    return tiny_that_reads(tmp_path_factory.mktemp("model") / "tiny")
 
 
 def run(*words: str) -> int:
@@ -55,7 +30,7 @@ def test_a_model_is_evaluated_from_its_folder(folder: str, tmp_path: Path, capsy
     assert list(document["sources"]) == list(DOMAINS)
     found = {one["name"]: one["all"]["misses"] for one in document["methods"]}
     assert found["exact"] == 0 and found["cosine-clusters"] > 0
-    assert "tiny: V = 900, d = 48, float32; 250 distinct states" in shown.out
+    assert "tiny: V = 900, d = 128, float32; 250 distinct states" in shown.out
     assert shown.err.splitlines()[-1].endswith(" s")
 
 

@@ -48,6 +48,7 @@ def write(document: Mapping[str, Any], folder: str) -> list[Path]:
         ConfigError: There is no matplotlib, or the folder cannot be written to.
     """
     require()
+    from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -61,7 +62,8 @@ def write(document: Mapping[str, Any], folder: str) -> list[Path]:
             FigureCanvasAgg(figure)
             for kind in ("png", "svg"):
                 files.append(Path(folder) / f"{name}.{kind}")
-                figure.savefig(files[-1], dpi=120, metadata={"Date": None} if kind == "svg" else None)
+                with rc_context({"svg.hashsalt": "vplug_logits"}):  # the same results give the same file
+                    figure.savefig(files[-1], dpi=120, metadata={"Date": None} if kind == "svg" else None)
     except OSError as error:
         raise ConfigError(f"plots: {folder} cannot be written to: {error.strerror}.") from error
     return files
