@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -27,6 +29,15 @@ def test_a_scan_gives_the_estimates_of_the_reference(bits: int, vocabulary: int,
     assert torch.allclose(moved.double(), reference.transformed(sketch, states), rtol=1e-4, atol=1e-4)
     assert found.shape == (many, vocabulary)
     assert torch.allclose(found, wanted, rtol=1e-4, atol=1e-4 * float(wanted.abs().amax()))
+
+
+def test_a_head_so_narrow_that_a_row_is_one_lane_is_scanned_from_memory_as_mapped() -> None:
+    weight, states = head(130, 5), hidden(3, 5, seed=3)
+    sketch = sketch_of(weight, hidden(50, 5), 1)
+    mapped = replace(sketch, codes=torch.frombuffer(bytearray(sketch.codes.numpy().tobytes()), dtype=torch.uint8))
+    mapped = replace(mapped, codes=mapped.codes.view(3, 1, 64, 4))
+    moved = BACKEND.transform(sketch, states)
+    assert torch.equal(BACKEND.scan(mapped, moved), BACKEND.scan(sketch, moved))
 
 
 def test_at_eight_bits_the_transformed_states_are_rounded_once() -> None:

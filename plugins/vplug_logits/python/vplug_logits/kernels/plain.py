@@ -85,9 +85,10 @@ class PlainBackend:
 def _unpack(packed: torch.Tensor, bits: int, scratch: torch.Tensor) -> torch.Tensor:
     """The codes of `(blocks, bytes / 4, 64, 4)` as float32 `(64 blocks, padded width)`, in the front of `scratch`."""
     blocks = packed.shape[0]
-    # Four bytes of a row lie together: as one integer they are moved at once.
-    rows = packed.view(torch.int32).squeeze(-1).transpose(1, 2).contiguous().view(torch.uint8)
-    rows = rows.reshape(blocks * BLOCK, -1)
+    # Four bytes of a row lie together: as one integer they are moved at once.  A clone, since contiguous() leaves the
+    # strides of a single lane as they are, and then bytes cannot be seen in them.
+    rows = packed.view(torch.int32).squeeze(-1).transpose(1, 2).clone(memory_format=torch.contiguous_format)
+    rows = rows.view(torch.uint8).reshape(blocks * BLOCK, -1)
     out = scratch[: blocks * BLOCK]
     if bits == _SIGNED:
         return out.copy_(rows.bitwise_xor_(128).view(torch.int8))
