@@ -42,7 +42,7 @@ def main() -> int:
     except NotFetched as reason:
         print(f"SKIPPED, vplug_logits was not tested: {reason}", file=sys.stderr)
         return 1 if os.environ.get("CI") else 0
-    tests = PLUGIN / "real_vllm" if site else PLUGIN
+    tests = PLUGIN / "tests" / "real_vllm_logits" if site else PLUGIN
     threads = {"OMP_NUM_THREADS": "2", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
     env = interpreters.clean_environment(**threads, **({"PYTHONPATH": str(site)} if site else {}))
     command: list[str | Path] = [python, "-m", "pytest", "-c", tests / "pytest.ini", *arguments.pytest]

@@ -41,13 +41,12 @@ def model() -> Path:
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """What has to be on the path so that vLLM finds the plugin: nothing where it is installed."""
+    """What has to be on the path so that vLLM finds the plugin: where it is installed, else the sources."""
     try:
-        distribution("vplug_logits")
+        return [Path(str(distribution("vplug_logits").locate_file("")))]
     except PackageNotFoundError:
         points = {"vllm.general_plugins": "vplug_logits.plugin:register"}
         return [lab.plant(tmp_path_factory.mktemp("site"), "vplug_logits", points), PACKAGE]
-    return []
 
 
 @pytest.fixture(scope="session")
