@@ -16,6 +16,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 CLIPPY := cargo clippy --locked --all-targets
 BENCH := $(BIN)/python benches/python
 TEST_PYTHONS := $(BIN)/python tools/test_pythons.py --environments $(VENV)-pythons
+LOGITS_MYPY := $(BIN)/mypy --config-file $(CURDIR)/pyproject.toml --python-executable $(VENV)-vllm/bin/python
 PYTEST_ARGS ?=
 
 export PYO3_PYTHON := $(BIN)/python
@@ -98,8 +99,9 @@ lint-python: dev
 	PYTHONPATH=python $(BIN)/lint-imports
 
 lint-logits: $(STAMP) ## types of plugins/vplug_logits, which know torch's and vLLM's: after `make test-logits`
-	cd plugins/vplug_logits && MYPYPATH=python:tests $(BIN)/mypy --config-file ../../pyproject.toml \
-		--python-executable $(VENV)-vllm/bin/python python tests
+	cd plugins/vplug_logits && MYPYPATH=python:tests:../../python $(LOGITS_MYPY) --exclude '^tests/(real_vllm_logits|adapters_vllm)/' python tests
+	cd plugins/vplug_logits/tests/adapters_vllm && MYPYPATH=../../python:../../../../python:..:. $(LOGITS_MYPY) .
+	cd plugins/vplug_logits/tests/real_vllm_logits && MYPYPATH=../../python:../../../../python:..:.:../../../../tests/real_vllm $(LOGITS_MYPY) .
 
 format: $(STAMP) ## rewrite the sources as `make lint` wants them
 	cargo fmt
