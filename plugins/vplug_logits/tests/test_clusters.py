@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from heads import head, hidden
-from vplug_logits.clusters import Kind, _assigned, balanced_clusters
+from vplug_logits.clusters import Kind, _matched, balanced_clusters
 from vplug_logits.errors import BadInputError
 from vplug_logits.metric import second_moment
 from vplug_logits.reference import clusters as reference
@@ -16,18 +16,6 @@ def square_root(moment: torch.Tensor) -> torch.Tensor:
     energy, directions = torch.linalg.eigh(moment)
     root: torch.Tensor = directions * energy.clamp_min(0).sqrt()
     return root
-
-
-def greedy(points: torch.Tensor, centroids: torch.Tensor, capacity: torch.Tensor) -> torch.Tensor:
-    """Of all pairs the closest first, one at a time."""
-    distances = torch.cdist(points.double(), centroids.double())
-    owners, room = [-1] * len(points), capacity.tolist()
-    for pair in torch.argsort(distances.flatten()).tolist():
-        row, cluster = divmod(pair, len(centroids))
-        if owners[row] < 0 and room[cluster] > 0:
-            owners[row] = cluster
-            room[cluster] -= 1
-    return torch.tensor(owners)
 
 
 @pytest.mark.parametrize("vocabulary", [1, 15, 16, 17, 500, 1024])
@@ -42,11 +30,27 @@ def test_each_row_stands_in_exactly_one_cluster_and_gaps_at_the_end(kind: Kind, 
     assert (flat[vocabulary:] == -1).all()
 
 
-def test_the_matching_is_the_one_that_takes_the_closest_pair_first() -> None:
+def test_no_row_is_turned_away_for_one_with_less_to_lose() -> None:
     generator = torch.Generator().manual_seed(4)
-    points, centroids = torch.randn(200, 3, generator=generator), torch.randn(40, 3, generator=generator) * 0.2
-    capacity = torch.full((40,), 5)
-    assert torch.equal(_assigned(points, centroids, capacity), greedy(points, centroids, capacity))
+    claims = torch.sort(torch.randn(200, 24, generator=generator), dim=1).values
+    near = torch.stack([torch.randperm(40, generator=generator)[:24] for _ in range(200)])
+    room = torch.full((40,), 4)
+    owners = _matched(claims, near, room)
+    held = torch.bincount(owners[owners >= 0], minlength=40)
+    assert (held <= room).all() and held.sum() > 150 and (owners < 0).any()
+    for row in range(200):
+        place = 24 if owners[row] < 0 else int((near[row] == owners[row]).nonzero())
+        for better in range(place):
+            others = (owners == near[row, better]).nonzero().flatten()
+            theirs = torch.stack([claims[other][near[other] == near[row, better]][0] for other in others])
+            assert len(others) == 4 and (theirs <= claims[row, better]).all()
+
+
+def test_rows_that_are_like_no_others_are_not_left_over() -> None:
+    weight = head(1008, 24)
+    weight[:16] += 8 * torch.randn(24, generator=torch.Generator().manual_seed(6))
+    made = balanced_clusters(weight, iterations=3)
+    assert any(sorted(members) == list(range(16)) for members in made.members.tolist())
 
 
 def test_rows_that_are_all_equal_are_shared_out() -> None:
@@ -84,7 +88,9 @@ def test_clusters_that_are_there_are_found() -> None:
 
 
 def test_steps_do_not_make_the_clustering_worse() -> None:
-    weight = head(1024, 24)
+    generator = torch.Generator().manual_seed(7)
+    middles = 0.3 * torch.randn(40, 24, generator=generator)
+    weight = middles[torch.randint(0, 40, (1024,), generator=generator)] + 0.1 * head(1024, 24)
 
     def spread(iterations: int) -> float:
         members = weight[balanced_clusters(weight, iterations=iterations).members.long()]

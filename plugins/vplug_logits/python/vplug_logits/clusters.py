@@ -1,8 +1,10 @@
 """Balanced clusters of the rows of a head: k-means with exact capacities.
 
 Start: the rows are halved along their strongest direction until 16 are left.  Then Lloyd steps in which the assignment
-respects capacities: of all pairs (row, centroid) the closest is taken first, as long as the centroid has room.  That
-greedy matching is the stable one, so it is found by proposals of all rows at once, in bounded blocks.
+respects capacities: each row proposes to its nearest centroids in turn, and a centroid keeps the 16 rows that would
+lose most by going on, the difference to the squared distance of their last candidate.  Taking the closest rows instead
+leaves over those that are like no others, and these are the frequent tokens: on SmolLM2 one of them, the single space,
+then made a third of all misses.
 
 Two rules:
 
@@ -143,10 +145,10 @@ def _assigned(points: torch.Tensor, centroids: torch.Tensor, capacity: torch.Ten
         left = (owners < 0).nonzero().flatten()
         if len(left) == 0:
             return owners
-        # At least one row gets a place: the closest of all pairs.
+        # At least one row gets a place: some centroid has room, and whoever proposes to it first is kept.
         open_ones = (room > 0).nonzero().flatten()
         distances, near = _nearest(points[left], centroids[open_ones])
-        owners[left] = _matched(distances, open_ones[near], room)
+        owners[left] = _matched(distances - distances[:, -1:], open_ones[near], room)
         placed = owners[left][owners[left] >= 0]
         room -= torch.bincount(placed, minlength=len(room))
 
@@ -164,19 +166,19 @@ def _nearest(points: torch.Tensor, centroids: torch.Tensor) -> tuple[torch.Tenso
     return torch.cat(distances), torch.cat(numbers)
 
 
-def _matched(distances: torch.Tensor, near: torch.Tensor, room: torch.Tensor) -> torch.Tensor:
-    """Rows propose to their nearest, which keeps the closest it has room for: owners, -1 where all were full.
+def _matched(claims: torch.Tensor, near: torch.Tensor, room: torch.Tensor) -> torch.Tensor:
+    """Rows propose to their nearest, which keeps the smallest claims it has room for: owners, -1 where all were full.
 
-    Distances are the same from both sides, so the stable matching is what taking the closest pair first would give.
+    The matching is stable: no row has to see a larger claim than its own at a centroid that it would rather have.
     """
     rows, candidates = near.shape
     tried = torch.zeros(rows, dtype=torch.int64)  # the candidate that a row is at
     while True:
         asking = (tried < candidates).nonzero().flatten()
         place = tried[asking]
-        cluster, distance = near[asking, place], distances[asking, place]
-        # By cluster, and in each by distance: those beyond its room are turned away and ask the next.
-        order = torch.sort(distance, stable=True).indices
+        cluster, claim = near[asking, place], claims[asking, place]
+        # By cluster, and in each by claim: those beyond its room are turned away and ask the next.
+        order = torch.sort(claim, stable=True).indices
         order = order[torch.sort(cluster[order], stable=True).indices]
         sorted_cluster = cluster[order]
         starts = torch.searchsorted(sorted_cluster, sorted_cluster)
