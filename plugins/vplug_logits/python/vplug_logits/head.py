@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vplug_logits.peers import Peers
     from vplug_logits.sketch import Clusters, Sketch
 
-_SCRATCH = 64 << 20  # bytes of estimates that are worked on at once
+_SCRATCH = 32 << 20  # bytes of estimates that are worked on at once; a few tensors are as large
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 _SHARE = 16  # a state whose window holds more than one row in sixteen goes dense
 
@@ -110,7 +110,7 @@ class Head:
             self._parts = self._made_of(sketch, clusters, chosen)
             self.vocabulary = self._parts.estimate.vocabulary
         widest = self._peers.most(torch.tensor([self.vocabulary], device=weight.device))
-        self._portion = max(1, _SCRATCH // (4 * max(1, int(widest))))
+        self._portion = max(1, _SCRATCH // (4 * max(1, int(widest))))  # states at a time
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:
         """The logits of all rows of the weight.
@@ -180,7 +180,7 @@ class Head:
             try:
                 with torch.no_grad():
                     out = states.new_empty((states.shape[0], self.weight.shape[0]), dtype=self.dtype)
-                    for part, rows in self._split(states):
+                    for part, rows in _split(states, self._portion):
                         self._write(self._parts, part, out[rows], step)
                     return out
             except Exception as error:
@@ -210,13 +210,14 @@ class Head:
         if states.shape[0] == 0:
             return steps.clone()
         ids = range(self.start, self.start + self.vocabulary)
+        portion = max(1, self._portion // 4)  # noise is float64
         reason = None if self._parts is None else self._refusal(states)
         if self._parts is not None and reason is None:
             try:
                 return torch.cat(
                     [
                         self._draw(self._parts, part, sampling.Draws.of(heat[rows], seed, steps[rows], ids), step)
-                        for part, rows in self._split(states)
+                        for part, rows in _split(states, portion)
                     ]
                 )
             except Exception as error:
@@ -228,7 +229,7 @@ class Head:
             step.fell_back(reason, states.shape[0])
         every = [
             self._agreed(*self._dense_draw(part, sampling.Draws.of(heat[rows], seed, steps[rows], ids)))
-            for part, rows in self._split(states)
+            for part, rows in _split(states, portion)
         ]
         return torch.cat(every)
 
@@ -290,12 +291,6 @@ class Head:
                 f"hand over (n, {width}) of floats."
             )
 
-    def _split(self, states: torch.Tensor) -> list[tuple[torch.Tensor, slice]]:
-        """The states in portions whose estimates fit into the scratch."""
-        many = self._portion  # the same for all peers: they answer together
-        slices = [slice(start, start + many) for start in range(0, states.shape[0], many)]
-        return [(states[rows], rows) for rows in slices]
-
     def _linear(self, states: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.linear(states, self.weight)
 
@@ -328,6 +323,12 @@ class Head:
             rows=max(1, min(rows, whole)),
             limit=max(rows, whole // _SHARE),
         )
+
+
+def _split(states: torch.Tensor, many: int) -> list[tuple[torch.Tensor, slice]]:
+    """The states in portions, and where they stand; the portions are the same for all peers, who answer together."""
+    slices = [slice(start, start + many) for start in range(0, states.shape[0], many)]
+    return [(states[rows], rows) for rows in slices]
 
 
 def _identity(weight: torch.Tensor) -> tuple[object, ...]:
