@@ -374,6 +374,23 @@ def test_undone_vllm_has_its_own_functions_back(installed: Any) -> None:
     assert (LogitsProcessor._apply_head, LogitsProcessor.__init__) == before
 
 
+def test_a_second_layer_with_the_same_head_has_counters_of_its_own(installed: Any, tmp_path: Path) -> None:
+    from vllm.model_executor.layers.logits_processor import LogitsProcessor
+
+    from vplug_logits import plugin
+
+    processor, head, weight = made()
+    with layers.engine():
+        drafter = LogitsProcessor(layers.V, scale=2.0)  # as a drafter that shares the head of its target
+    dense = drafter(head, states())
+    head_of(installed, written(tmp_path / "a", weight))
+    processor(head, states())
+    assert torch.equal(drafter(head, states()).argmax(1), dense.argmax(1))
+    drafter(head, states())
+    assert [one["counters"]["steps"] for one in plugin.state().heads] == [1, 2]
+    assert {one["state"] for one in plugin.state().heads} == {"active"}
+
+
 def test_a_head_and_its_layer_are_not_kept_alive(installed: Any, tmp_path: Path) -> None:
     import gc
 

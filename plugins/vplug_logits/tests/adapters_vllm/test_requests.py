@@ -184,3 +184,33 @@ def test_warming_up_and_drafts_ask_nothing(params: Any) -> None:
 
 def test_without_a_runner_among_the_callers_nothing_is_known() -> None:
     assert asked(3) == Asked(known=False)
+
+
+def test_every_reason_has_its_sentence() -> None:
+    from pathlib import Path
+
+    from vplug_logits import counters
+    from vplug_logits.adapters.vllm import serving
+
+    text = Path(serving.__file__).read_text("utf-8")
+    for reason in (
+        "altered",
+        "bias",
+        "building",
+        "capture",
+        "error",
+        "inactive",
+        "prompt",
+        "shape",
+        "spread",
+        "weight",
+    ):
+        assert f'"{reason}"' in text
+        assert counters.REASONS[reason]
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    assert {reason for reason in counters.REASONS if f"`{reason}`" not in readme} <= {
+        "grad",
+        "training",
+        "autocast",
+        "peer",
+    }
