@@ -17,7 +17,7 @@ from vplug_logits.errors import ConfigError
     ("mode", "bits", "rows", "z"),
     [
         ("exact", 8, 64, 0.0),
-        ("safe", 2, 256, 5.0),
+        ("safe", 2, 512, 5.0),
         ("fast", 1, 512, 0.0),
         ("clusters", 2, 0, 0.0),
         ("dense", 2, 0, 0.0),

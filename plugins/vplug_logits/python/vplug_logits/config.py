@@ -46,7 +46,7 @@ class _Defaults:
 
 DEFAULTS = {
     Mode.EXACT: _Defaults(bits=8, rows=64, z=0.0),
-    Mode.SAFE: _Defaults(bits=2, rows=256, z=5.0),
+    Mode.SAFE: _Defaults(bits=2, rows=512, z=5.0),
     Mode.FAST: _Defaults(bits=1, rows=512, z=0.0),
     Mode.CLUSTERS: _Defaults(bits=2, rows=0, z=0.0),
     Mode.DENSE: _Defaults(bits=2, rows=0, z=0.0),
@@ -223,7 +223,7 @@ VARIABLES = (
         "without an artefact: build in a child process while dense answers, let the start wait for it, or stay dense",
     ),
     Variable(CODE_BITS, "`1`, `2`, `4`, `8`", "the mode's: 8, 2, 1", "bits of a code of the sketch"),
-    Variable(ROWS, "a whole number", "the mode's: 64, 256, 512", "rows that are rescored (first)"),
+    Variable(ROWS, "a whole number", "the mode's: 64, 512, 512", "rows that are rescored (first)"),
     Variable(Z, "a number above 0", "`5`", "width of the window of `safe`, in standard deviations"),
     Variable(OUTSIDE, "`estimates`, `-inf`", "`estimates`", "what stands for logits that were not rescored"),
     Variable(CACHE, "a folder", "beside the model, else the user's cache", "where artefacts are kept"),
