@@ -157,6 +157,23 @@ HOSTS = [
         evidence=("cuda.wsl", "cuda.second-opinion"),
         cuda=True,
     ),
+    *(
+        # libcuda goes by the mask, too: a mask must not count twice
+        Case(
+            f"WSL without NVML, where libcuda counts two GPUs, and CUDA_VISIBLE_DEVICES={mask!r}",
+            root="wsl-without-libraries",
+            environment={"FAKE_CUDA_COUNT": "2", "CUDA_VISIBLE_DEVICES": mask},
+            platform="cuda",
+            qualname=CUDA,
+            status={"cuda": status},
+            evidence=("cuda.wsl", "cuda.second-opinion"),
+            exit=0,
+            devices=2,
+            texts=("libcuda counts 2 GPUs",),
+            cuda=True,
+        )
+        for mask, status in (("", "masked"), ("-1", "masked"), ("1", "present"), ("2", "masked"))
+    ),
     Case(
         "container without the runtime",
         root="nvidia-container",

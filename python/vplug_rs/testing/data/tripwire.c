@@ -2,7 +2,7 @@
  *
  * Built as libcuda, libamdhip64, libze_loader and libtpu, with -DNAME="libcuda" and -DLOG="FILE". Where it stands in for
  * a driver, FAKE_CUDA_RC is what cuInit returns, FAKE_CUDA_COUNT how many devices it has (none without it), and
- * FAKE_CUDA_HANG=1 makes cuInit hang.
+ * FAKE_CUDA_HANG=1 makes cuInit hang. As the real one it sees what CUDA_VISIBLE_DEVICES leaves, and begins with none.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -27,16 +27,27 @@ static int number(const char *variable) {
     return value ? atoi(value) : 0;
 }
 
+/* Of a mask that names devices by number, each once. */
+static int visible(void) {
+    const char *mask = getenv("CUDA_VISIBLE_DEVICES");
+    int all = number("FAKE_CUDA_COUNT"), named = 1;
+    if (!mask) return all;
+    if (*mask < '0' || *mask > '9') return 0;
+    for (; *mask; mask++) named += *mask == ',';
+    return named < all ? named : all;
+}
+
 int cuInit(unsigned flags) {
     (void)flags;
     note("cuInit");
     while (number("FAKE_CUDA_HANG")) pause();
-    return number("FAKE_CUDA_RC");
+    if (number("FAKE_CUDA_RC")) return number("FAKE_CUDA_RC");
+    return getenv("CUDA_VISIBLE_DEVICES") && !visible() ? 100 : 0;
 }
 
 int cuDeviceGetCount(int *count) {
     note("cuDeviceGetCount");
-    *count = number("FAKE_CUDA_COUNT");
+    *count = visible();
     return 0;
 }
 
