@@ -15,6 +15,9 @@ LOST, RESET, OPERATING_SYSTEM, UNKNOWN_ERROR = 15, 16, 17, 999
 DEFINITE = frozenset({NO_PERMISSION, NOT_LOADED, NO_LIBRARY, NO_FUNCTION, MISMATCH})
 """The errors that say that no GPU can be used. After the others one may be there."""
 
+NO_DEVICE = 100
+"""The CUDA driver's own word for no GPU; its other errors say that it does not work."""
+
 FORBIDDEN = "operation not permitted"
 """The result of looking at a node that a device cgroup refuses; one that its mode refuses is "permission denied"."""
 

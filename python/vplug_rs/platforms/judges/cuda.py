@@ -196,6 +196,9 @@ def _second_opinion(case: Case, second: Any, error: str) -> Probe:
     if silent:
         reason = f"{error}, and libcuda did not answer: {sentence(second.text)}"
         return case.close(UNKNOWN, reason, hint=cuda_hints.of_silence(case, LIBCUDA))
+    if second.outcome == "error" and second.code != codes.NO_DEVICE:
+        reason = f"{error}, and libcuda does not work either: {sentence(second.text)}"
+        return case.close(UNKNOWN, reason, hint=hints.advise("wsl"))
     return case.close(ABSENT, f"{error}, and libcuda has no GPU either", hint=hints.advise("wsl"))
 
 
