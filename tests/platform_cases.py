@@ -77,6 +77,18 @@ NVML = [
         )
         for call in ("nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetName", "nvmlShutdown")
     ),
+    *(
+        nvml(
+            f"exit in {call}",
+            "present",
+            3,
+            fake={"COUNT": "1", "EXIT": call},
+            devices=1,
+            texts=("ended with exit status 3", "cuda.cut-short", "nvidia-smi"),
+            absent=("cuda.all-lost",),
+        )
+        for call in ("nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetName", "nvmlShutdown")
+    ),
     nvml("hang in dlopen", "unknown", 3, fake={"HANG": "dlopen"}, seconds=1.0),
     nvml("crash in dlopen", "unknown", 3, fake={"CRASH": "dlopen"}),
     *(

@@ -49,7 +49,7 @@ def answer(outcome: str, **fields: Any) -> Any:
     """An answer as the active stage gives it, made by hand."""
     whole: dict[str, Any] = {
         "count": None, "devices": [], "code": None, "call": "nvmlInitWithFlags", "text": "", "backend": "pynvml",
-        "driver": None, "cuda": None, "notes": [], "ms": 1.0,
+        "driver": None, "cuda": None, "notes": [], "ms": 1.0, "cut_short": False,
     }  # fmt: skip
     return SimpleNamespace(outcome=outcome, **(whole | fields))
 

@@ -41,10 +41,11 @@ class Answer(_Record):
         cuda: The CUDA version that the driver can do, "12.8".
         notes: What went wrong without changing the outcome.
         ms: What it took, in milliseconds.
+        cut_short: Whether the child ended before all calls were made.
     """
 
     __slots__ = (  # noqa: RUF023
-        "outcome", "count", "devices", "code", "call", "text", "backend", "driver", "cuda", "notes", "ms",
+        "outcome", "count", "devices", "code", "call", "text", "backend", "driver", "cuda", "notes", "ms", "cut_short",
     )  # fmt: skip
 
     def __init__(self, outcome: str, backend: str, **fields: Any) -> None:
@@ -58,6 +59,7 @@ class Answer(_Record):
         self.cuda: str | None = fields.pop("cuda", None)
         self.notes: list[str] = list(fields.pop("notes", ()))
         self.ms: float = fields.pop("ms", 0.0)
+        self.cut_short: bool = fields.pop("cut_short", False)
         if fields:
             raise TypeError(f"an answer has no {', '.join(fields)}")
 
@@ -201,6 +203,7 @@ class _Story:
             cuda=self.cuda,
             notes=self.notes,
             ms=end.seconds * 1000,
+            cut_short=not self.done,
         )
 
 

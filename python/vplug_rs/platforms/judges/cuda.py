@@ -125,7 +125,7 @@ def _answered(case: Case, answer: Any) -> Probe:
     hiding = _masks(case)
     _add_order(case, hiding)
     if _add_cut_short(case, answer):
-        reason, hint = f"NVML counts {gpus}, and did not come to its end", cuda_hints.of_silence(case, NVML)
+        reason, hint = f"NVML counts {gpus}, and did not come to its end", cuda_hints.of_cut_short(case, NVML)
     elif _add_all_lost(case, hiding):
         reason, hint = f"NVML counts {gpus}, and none that may be used answers", hints.advise("gpu-lost")
     elif lost:
@@ -137,12 +137,11 @@ def _answered(case: Case, answer: Any) -> Probe:
 
 
 def _add_cut_short(case: Case, answer: Any) -> bool:
-    """Whether the driver counted its GPUs and then hung or died: whoever uses them will meet that, too."""
-    how = case.context.ends.get(NVML)
-    if how not in {"timeout", "signal"}:
+    """Whether the driver counted its GPUs and then hung, died or ended the process: so will it for others."""
+    if not answer.cut_short:
         return False
     told = sentence(answer.notes[-1]) if answer.notes else "NVML did not come to its end"
-    case.add("cut-short", "call", answer.call, how, AGAINST, told)
+    case.add("cut-short", "call", answer.call, case.context.ends.get(NVML, ""), AGAINST, told)
     return True
 
 

@@ -52,6 +52,11 @@ def of_silence(case: Case, who: str) -> str:
     return hints.advise("crash" if how == "signal" else hints.NEVER_STARTED.get(how or "", "no-answer"))
 
 
+def of_cut_short(case: Case, who: str) -> str:
+    """What to do where the driver had begun to answer: then it was no fault of how its process was started."""
+    return of_silence(case, who) if case.context.ends.get(who) == "timeout" else hints.advise("crash")
+
+
 def of_mismatch(case: Case) -> str:
     """Both versions and how to make them one."""
     facts = case.context.facts

@@ -4,6 +4,7 @@
  *   FAKE_NVML_RC_<function>=CODE  what a function returns
  *   FAKE_NVML_HANG=F[,F...]       these never return; "dlopen" is the library's constructor
  *   FAKE_NVML_CRASH=F[,F...]      these end the process with SIGSEGV
+ *   FAKE_NVML_EXIT=F[,F...]       these end the process with exit status 3
  *   FAKE_NVML_LOST=I[,I...]|all   these devices give 15, GPU is lost, for their handle
  *   FAKE_NVML_SLEEP_MS=MS|F:MS    how long each call takes, or one function's
  *   FAKE_NVML_NAME, _DRIVER, _CUDA, _MEMORY   what is told; CUDA as NVML has it, 12080
@@ -55,6 +56,7 @@ static void misbehave(const char *function) {
         signal(SIGSEGV, SIG_DFL);
         raise(SIGSEGV);
     }
+    if (lists("FAKE_NVML_EXIT", function)) _exit(3);
     if (lists("FAKE_NVML_HANG", function)) for (;;) pause();
 }
 
