@@ -434,13 +434,14 @@ def test_options_without_effect_are_refused(lab: CommandLab) -> None:
     [
         ({"FAKE_NVML_COUNT": "2"}, 0, f"cuda   {CUDA}   (the only one that is here; NVML counts 2", "  cuda  1  "),
         ({"FAKE_NVML_COUNT": "2", "FAKE_NVML_LOST": "1"}, 0, f"cuda   {CUDA}", "  lost"),
+        ({"FAKE_NVML_COUNT": "2", "FAKE_NVML_EXIT": "nvmlDeviceGetName"}, 3, f"cuda   {CUDA}", "1  it was not asked"),
         ({"FAKE_NVML_COUNT": "2", "FAKE_NVML_LOST": "all"}, 3, f"cuda   {CUDA}", "dmesg | grep -i xid"),
         ({"FAKE_NVML_RC_nvmlInitWithFlags": "18"}, 3, "none   (vLLM would say", "error 18"),
         ({"FAKE_NVML_RC_nvmlInitWithFlags": "999"}, 3, "unknown   (cuda: ", "error 999"),
         ({"FAKE_NVML_CRASH": "nvmlDeviceGetCount_v2"}, 3, "unknown   (cuda: ", "SIGSEGV"),
         ({"FAKE_NVML_HANG": "nvmlInitWithFlags"}, 3, "unknown   (cuda: ", "VPLUG_PROBE_TIMEOUT"),
     ],
-    ids=["two", "one lost", "all lost", "mismatch", "unknown error", "crash", "hang"],
+    ids=["two", "one lost", "one not asked", "all lost", "mismatch", "unknown error", "crash", "hang"],
 )
 def test_a_driver_is_asked_elsewhere_and_whatever_it_does_is_told(
     lab: CommandLab, script: dict[str, str], status: int, first: str, wanted: str

@@ -139,7 +139,7 @@ def _cells(device: Device) -> tuple[str, ...]:
     memory = "" if device.memory_bytes is None else f"{device.memory_bytes / GIB:.1f} GiB"
     if memory and device.integrated:
         memory += " shared with the host"
-    odd = ["lost"] if device.status == model.UNKNOWN else []
+    odd = ["lost"] if device.status == model.UNKNOWN and device.note != model.NOT_ASKED else []
     odd += ["hidden by the environment"] if device.visible is False else []
     odd += [device.note] if device.note else []
     cells = (str(device.index), device.name, device.pci, memory, device.capability, "; ".join(odd))

@@ -7,7 +7,7 @@ is taken on trust.
 from __future__ import annotations
 
 from vplug_rs import report
-from vplug_rs.platforms.model import UNKNOWN, Device, _Record
+from vplug_rs.platforms.model import NOT_ASKED, UNKNOWN, Device, _Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class _Story:
             fields = self.fields.get(index)
             troubles = self.troubles.get(index, [])
             if fields is None:
-                fields, troubles = {"status": UNKNOWN}, ["it was not asked"]
+                fields, troubles = {"status": UNKNOWN}, [NOT_ASKED]
             fields.setdefault("driver", self.driver)
             devices.append(Device(index, note="; ".join(troubles) or None, **fields))
         return devices

@@ -29,6 +29,9 @@ OVERRIDE, OOT, BUILTIN, TIE_BREAK, NONE = "override", "oot", "builtin", "tie-bre
 """The rule that decided: named by the environment or the caller, an out-of-tree plugin, the one built-in platform that
 is here, the torch build among several, or nothing."""
 
+NOT_ASKED = "it was not asked"
+"""The note of a device that was counted, and the driver hung or died before its turn."""
+
 
 class _Record:
     """A record whose fields are its slots, in order."""
@@ -91,7 +94,7 @@ class Device(_Record):
         driver: The driver's version or name.
         integrated: Whether it shares the host's memory.
         visible: Whether the environment's masks leave it visible; None where no mask is set.
-        status: `PRESENT`, or `UNKNOWN` for one that the driver has lost.
+        status: `PRESENT`, or `UNKNOWN` for one that the driver has lost, or of which nobody came to ask (`NOT_ASKED`).
         note: What is odd about it.
     """
 
