@@ -170,6 +170,21 @@ HOSTS = [
         cuda=True,
     ),
     *(
+        # the same file for all of them, and only torch's build tells whose GPU it is
+        Case(
+            f"WSL without NVML, and {kind}",
+            root="wsl-without-libraries",
+            modules=(kind,),
+            platform=platform,
+            qualname=qualname,
+            status={"cuda": "absent", platform: "present"},
+            evidence=(f"{platform}.wsl", f"{platform}.torch"),
+            exit=0,
+            cuda=True,
+        )
+        for kind, platform, qualname in (("torch-hip", "rocm", ROCM), ("torch-xpu", "xpu", XPU))
+    ),
+    *(
         # libcuda goes by the mask, too: a mask must not count twice
         Case(
             f"WSL without NVML, where libcuda counts two GPUs, and CUDA_VISIBLE_DEVICES={mask!r}",

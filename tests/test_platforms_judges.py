@@ -591,6 +591,17 @@ def test_under_wsl_the_torch_build_decides(kind: str | None, version: str | None
     assert (not probe.strong and "WSL" in probe.reason) or "CPUs" in probe.reason
 
 
+@pytest.mark.parametrize(("kind", "status"), [("torch-xpu", PRESENT), ("torch-hip", ABSENT), (None, ABSENT)])
+def test_the_gpu_that_windows_lends_is_intels_where_torch_is_built_for_it(
+    kind: str | None, status: str, tmp_path: Path
+) -> None:
+    if kind:
+        fake_module(tmp_path, kind)
+    probe = xpu.judge([seen("xpu.wsl", WEAK, "/dev/dxg")], [], Context(path=[str(tmp_path)]))
+    assert (probe.status, probe.qualname is not None) == (status, status == PRESENT)
+    assert not probe.strong and "WSL" in probe.reason
+
+
 def test_rocm_can_be_masked() -> None:
     probe = judge_rocm([NODE_KFD, KFD], devices=[Device(0)], environment={"HIP_VISIBLE_DEVICES": ""})
     assert (probe.status, probe.qualname) == (MASKED, ROCM)

@@ -174,7 +174,7 @@ fn platforms_come_in_their_order() {
     site.file("proc/cpuinfo", "");
     let mut platforms: Vec<_> = site.look().0.evidence.into_iter().map(|one| one.platform).collect();
     platforms.dedup();
-    assert_eq!(platforms, ["cuda", "rocm", "tpu", "cpu", "neuron", "npu"]);
+    assert_eq!(platforms, ["cuda", "rocm", "xpu", "tpu", "cpu", "neuron", "npu"]);
 }
 
 #[test]

@@ -31,6 +31,12 @@ pub(super) fn look(scene: &mut Scene<'_>) {
     }
     scene.mask("ZE_AFFINITY_MASK", "which devices Level Zero may see");
     scene.mask("ONEAPI_DEVICE_SELECTOR", "which devices SYCL may see");
+    if scene.wsl
+        && let Some(result) = scene.is_node("/dev/dxg")
+    {
+        let text = "Windows lends this Linux a GPU and does not say whose; DRM has no card of it then";
+        scene.add("wsl", ("file", "/dev/dxg"), result, Weight::Weak, text);
+    }
 }
 
 /// The cards of DRM that are Intel's; whether there is one.
@@ -120,6 +126,13 @@ mod tests {
             (device.name.as_deref(), device.integrated),
             (Some("Arc A770"), Some(false))
         );
+    }
+
+    #[test]
+    fn the_gpu_that_windows_lends_may_be_intels() {
+        let site = Site::new();
+        site.file("dev/dxg", "");
+        assert_eq!(site.look().lines("xpu"), ["xpu.wsl /dev/dxg file weak"]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from vplug_rs import report
 from vplug_rs.platforms import hints, masks
 from vplug_rs.platforms.classes import CLASSES
+from vplug_rs.platforms.judges import wsl
 from vplug_rs.platforms.judges.context import AMDSMI, Case, seen, sentence
 from vplug_rs.platforms.model import ABSENT, INFO, PRESENT, STRONG, WEAK
 
@@ -37,7 +38,7 @@ def judge(evidence: Sequence[Evidence], devices: Sequence[Device], context: Cont
     if answered:
         return _present(case, f"amdsmi counts {report.count(answered, 'AMD GPU')}")
     if case.those("wsl"):
-        return _under_wsl(case)
+        return wsl.judge(case, "ROCm", qualname=QUALNAME, hiding=masks.rocm(context.environment))
     on_bus = [one for one in case.those("pci") if one.weight == STRONG]
     if on_bus and control:
         many = report.count(len(on_bus), "AMD GPU")
@@ -72,18 +73,6 @@ def _present(case: Case, reason: str) -> Probe:
 def _is_hidden(case: Case) -> bool:
     """Whether the kernel's list is there and this process may not read it."""
     return any("/kfd/topology/" in one.subject for one in case.those("unreadable"))
-
-
-def _under_wsl(case: Case) -> Probe:
-    """There is no /dev/kfd, and /dev/dxg does not tell whose GPU it is: torch's build has to."""
-    torch, vllm = case.context.torch, case.context.vllm
-    if torch is None or torch.kind != "rocm":
-        built = f"torch is built for {torch.kind}" if torch else "there is no torch to tell"
-        return case.close(ABSENT, f"a GPU under WSL that may be anyone's: {built}")
-    if vllm is not None and vllm.is_cpu:
-        return case.close(ABSENT, f"{vllm.distribution} {vllm.version} is a build for CPUs")
-    reason = "a GPU under WSL, and torch is built for ROCm"
-    return case.close(PRESENT, reason, qualname=QUALNAME, hiding=masks.rocm(case.context.environment))
 
 
 def _add_amdsmi(case: Case) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from vplug_rs import report
 from vplug_rs.platforms import masks
 from vplug_rs.platforms.classes import CLASSES
+from vplug_rs.platforms.judges import wsl
 from vplug_rs.platforms.judges.context import Case, seen
 from vplug_rs.platforms.model import ABSENT, PRESENT, STRONG, WEAK
 
@@ -30,6 +31,8 @@ def judge(evidence: Sequence[Evidence], devices: Sequence[Device], context: Cont
     if not case.has(STRONG) and not case.has(WEAK):
         return case.nothing()
     case.add_torch()
+    if case.those("wsl") and not case.has(STRONG):
+        return wsl.judge(case, "XPU", qualname=QUALNAME, hiding=masks.xpu(context.environment))
     torch = context.torch
     weak = case.weighs(WEAK)
     if case.has(STRONG):
