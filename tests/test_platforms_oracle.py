@@ -247,6 +247,12 @@ def test_rocm_under_wsl_is_the_same(lab: Lab) -> None:
     assert lab.ask("rocm", wsl=True) == (ROCM, ROCM)
 
 
+def test_xpu_under_wsl_is_the_same(lab: Lab) -> None:
+    lab.vllm().machine({"dev/dxg": "", "proc/sys/kernel/osrelease": "5.15-microsoft-standard-WSL2\n"})
+    lab.modules("torch-xpu")
+    assert lab.ask("xpu", wsl=True) == (XPU, XPU)
+
+
 def test_xpu_is_the_same_with_its_torch(lab: Lab) -> None:
     lab.vllm().machine(INTEL).modules("torch-xpu")
     assert lab.ask("xpu") == (XPU, XPU)
