@@ -181,3 +181,25 @@ def test_what_does_not_end_by_itself_is_killed(tmp_path: Path) -> None:
     for log in logs:
         assert len(log.splitlines()) == 1
         assert all_gone(log)
+
+
+def test_a_job_that_ends_by_itself_while_a_signal_ends_all_is_no_fault(tmp_path: Path) -> None:
+    lines = said(
+        tmp_path,
+        """
+        import os, signal, time
+        send = os.killpg
+        def late(pid, number):
+            open("go", "w").close()
+            limit = time.monotonic() + 2  # where the loop itself takes leave of it, it stays
+            while Path(f"/proc/{pid}").exists() and time.monotonic() < limit:
+                time.sleep(0.01)
+            send(pid, number)
+        os.killpg = late
+        try:
+            run(job("a", f"import os, signal; os.kill({os.getpid()}, signal.SIGINT); wait_for('go')"))
+        except side_by_side.Interrupted as interrupted:
+            print("interrupted by", interrupted)
+        """,
+    )
+    assert lines[-1] == "interrupted by SIGINT"

@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -128,7 +129,8 @@ async def _command(words: Words, environment: Mapping[str, str] | None, log: int
     except asyncio.CancelledError:
         for number in (signal.SIGINT, signal.SIGKILL):
             if not ended.done():
-                os.killpg(process.pid, number)
+                with suppress(ProcessLookupError):  # it has ended, and we are about to be told
+                    os.killpg(process.pid, number)
                 await asyncio.wait({ended}, timeout=PATIENCE)
         raise
 
