@@ -117,13 +117,13 @@ except KeyboardInterrupt:
 """
 
 
-def interrupted(here: Path, prepare: str, number: int) -> tuple[str, list[str]]:
+def interrupted(here: Path, prepare: str, number: int, patience: float = 20) -> tuple[str, list[str]]:
     """Send a signal to the program alone once two jobs are at work; give what it says and what each job said."""
     texts = {name: STUCK.format(prepare=prepare, name=name) for name in ("a", "b")}
     process = start(
         here,
         f"""
-        side_by_side.PATIENCE = {20 if not prepare else 0.3}
+        side_by_side.PATIENCE = {patience}
         try:
             run(*(job(name, text, "print('goes on')") for name, text in {texts!r}.items()), job("c", "print('c')"))
         except side_by_side.Interrupted as interrupted:
@@ -176,10 +176,19 @@ def test_a_signal_ends_every_job_and_lets_it_clear_up(number: signal.Signals, tm
 
 
 def test_what_does_not_end_by_itself_is_killed(tmp_path: Path) -> None:
-    output, logs = interrupted(tmp_path, "signal.signal(signal.SIGINT, signal.SIG_IGN)", signal.SIGINT)
+    output, logs = interrupted(tmp_path, "signal.signal(signal.SIGINT, signal.SIG_IGN)", signal.SIGINT, 0.3)
     assert output.splitlines()[-1] == f"interrupted by SIGINT {signal.SIGINT.value}"
     for log in logs:
         assert len(log.splitlines()) == 1
+        assert all_gone(log)
+
+
+def test_what_a_job_leaves_behind_is_killed_though_it_has_ended_itself(tmp_path: Path) -> None:
+    ignore = "preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)"
+    output, logs = interrupted(tmp_path, f"child = subprocess.Popen(['sleep', '300'], {ignore})", signal.SIGINT)
+    assert output.splitlines()[-1] == f"interrupted by SIGINT {signal.SIGINT.value}"
+    for log in logs:
+        assert log.splitlines()[-1] == "cleared up"
         assert all_gone(log)
 
 

@@ -127,11 +127,10 @@ async def _command(words: Words, environment: Mapping[str, str] | None, log: int
     try:
         return await asyncio.shield(ended)
     except asyncio.CancelledError:
-        for number in (signal.SIGINT, signal.SIGKILL):
-            if not ended.done():
-                with suppress(ProcessLookupError):  # it has ended, and we are about to be told
-                    os.killpg(process.pid, number)
-                await asyncio.wait({ended}, timeout=PATIENCE)
+        for number in (signal.SIGINT, signal.SIGKILL):  # the second also for what it has left behind
+            with suppress(ProcessLookupError):  # there is nothing left
+                os.killpg(process.pid, number)
+            await asyncio.wait({ended}, timeout=PATIENCE)
         raise
 
 
