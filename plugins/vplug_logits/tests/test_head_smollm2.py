@@ -1,11 +1,10 @@
 """What heads promise, on SmolLM2-135M-Instruct: states of real text, calibration on random token ids alone.
 
-`VPLUG_SMOLLM2_STATES` says on how many states (default 1,500).
+`VPLUG_SMOLLM2_STATES` says on how many states (default 600).
 """
 
 from __future__ import annotations
 
-import os
 from functools import lru_cache
 
 import pytest
@@ -22,7 +21,7 @@ from vplug_logits.sketch import Sketch
 
 pytestmark = [pytest.mark.smollm2, pytest.mark.slow, pytest.mark.timeout(3600)]
 
-COUNT = int(os.environ.get("VPLUG_SMOLLM2_STATES", "1500"))
+COUNT = fixture.COUNT
 BLOCK = 250
 MODES = [("exact", 8), ("safe", 2)]
 
@@ -61,7 +60,7 @@ def test_no_token_differs_that_rounding_does_not_explain(mode: str, bits: int, d
 
 @pytest.mark.parametrize(("mode", "bits"), MODES)
 def test_a_draw_is_the_dense_draw(mode: str, bits: int) -> None:
-    count = min(COUNT, 5000) if COUNT > 1500 else 250
+    count = min(COUNT, 5000) if COUNT >= fixture.ENOUGH else 250
     ours, differing = made(mode, bits), 0
     for begin, states in enumerate(torch.split(fixture.states(COUNT)[:count], BLOCK)):
         steps = torch.arange(begin * BLOCK, begin * BLOCK + len(states))

@@ -1,6 +1,6 @@
 """The figures of the maths on a real head: SmolLM2-135M-Instruct, calibrated on random token ids alone.
 
-`VPLUG_SMOLLM2_STATES` says on how many states (default 1,500); 20,000 take some five minutes of CPU time.
+`VPLUG_SMOLLM2_STATES` says on how many states (default 600); 20,000 take some five minutes of CPU time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from vplug_logits.sketch import Sketch
 
 pytestmark = [pytest.mark.smollm2, pytest.mark.slow, pytest.mark.timeout(3600)]
 
-COUNT = int(os.environ.get("VPLUG_SMOLLM2_STATES", "1500"))
+COUNT = fixture.COUNT
 BLOCK = 250
 
 
@@ -162,7 +162,7 @@ def test_two_bits_and_128_rows_miss_nothing() -> None:
 def test_one_bit_and_512_rows_miss_at_most_three_in_a_thousand() -> None:
     missed = best_misses(1, [128, 256, 512, 1024])
     print("1 bit:", {rows: share(count) for rows, count in missed.items()})
-    assert missed[512] <= 0.003 * COUNT
+    assert missed[512] <= fixture.at_most(0.003)
 
 
 def test_the_window_of_five_sigma_misses_nothing_and_seldom_falls_back() -> None:
@@ -197,7 +197,7 @@ def test_the_scale_of_smallest_residual_makes_tighter_bounds_at_eight_bits() -> 
 
 def test_a_draw_by_the_gumbel_window_is_the_dense_draw() -> None:
     known, looked, weight = truth(), scan(2), fixture.model().weight
-    count = min(COUNT, 5000) if COUNT > 1500 else 250
+    count = min(COUNT, 5000) if COUNT >= fixture.ENOUGH else 250
     wrong, sizes, steps = 0, [], torch.arange(COUNT)
     for part, states in blocks(known.states[:count]):
         noise = gumbel(1, steps[part], range(fixture.VOCABULARY)).float()
