@@ -74,10 +74,10 @@ test-long: dev ## the long oracle (40 seeds) and a thousand examples for each pr
 test-pythons: wheel ## pytest on the built wheel, on each other interpreter found, side by side
 	$(TEST_PYTHONS) -- $(PYTEST_ARGS)
 
-test-logits: $(STAMP) ## plugins/vplug_logits without an engine: an environment of 6 GB, then a few minutes
+test-logits: dev ## plugins/vplug_logits without an engine: an environment of 6 GB, then a few minutes
 	$(BIN)/python tools/test_logits.py --environment $(VENV)-vllm -- $(PYTEST_ARGS)
 
-test-logits-long: $(STAMP) ## what the modes of the logits plugin promise, on 20,000 states of SmolLM2; half an hour
+test-logits-long: dev ## what the modes of the logits plugin promise, on 20,000 states of SmolLM2; half an hour
 	VPLUG_SMOLLM2_STATES=20000 VPLUG_SMOLLM2_LLOYD=4 $(BIN)/python tools/test_logits.py --environment $(VENV)-vllm -- \
 		--timeout=5400 -m smollm2 -s $(PYTEST_ARGS)
 
