@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -573,6 +577,30 @@ def test_products_in_less_than_float32_widen_the_window_and_change_no_token() ->
 
     assert torch.equal(logits.argmax(1), dense.argmax(dense.logits(weight_of(), states)))
     assert bool((wider > 100 * usual).all())
+
+
+@pytest.mark.skipif(not hasattr(torch.backends.cuda.matmul, "fp32_precision"), reason="it came with torch 2.9")
+@pytest.mark.parametrize("setting", ["cuda.matmul.fp32_precision = 'tf32'", "mkldnn.matmul.fp32_precision = 'bf16'"])
+def test_so_does_the_newer_setting_of_products(setting: str) -> None:
+    # In a process of its own: once it was set, torch raises where the older one is read.
+    program = f"""
+import torch
+from test_head import made, states_of
+ours = made("exact", 8, 16)
+usual = ours._parts.estimate(states_of()).slack
+torch.backends.{setting}
+wider = ours._parts.estimate(states_of()).slack
+ours.logits(states_of())
+print(bool((wider > 100 * usual).all()), "error" in ours.counters.snapshot()["fallbacks"])
+"""
+    here = Path(__file__).parent
+    paths = os.pathsep.join([str(here), str(here.parent / "python")])
+    environment = os.environ | {"PYTHONPATH": paths}
+    child = subprocess.run(  # this interpreter
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+
+    assert child.stdout.split() == ["True", "False"]
 
 
 def test_dense_mode_is_dense_and_no_fallback() -> None:

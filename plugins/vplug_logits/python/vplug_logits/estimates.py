@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from vplug_logits.sketch import Clusters, Sketch
 
 _UNIT = 2.0**-24  # rounding unit of float32
-_PRODUCTS = {"highest": 0.0, "high": 2.0**-10, "medium": 2.0**-7}
-"""What torch may lose in each product of two float32, as a share: `torch.get_float32_matmul_precision`."""
+_PRODUCTS = {"highest": 0.0, "high": 2.0**-10, "medium": 2.0**-7, "tf32": 2.0**-10, "bf16": 2.0**-7}
+"""What torch may lose in each product of two float32, as a share, by its words for it, the older ones first."""
 _BLOCK = 1 << 22  # numbers of the weight that are looked at at once
 
 
@@ -81,7 +81,7 @@ class SketchEstimates:
         values = self._backend.scan(sketch, transformed)
         values += torch.mv(states, sketch.mean)[:, None]
         length = torch.linalg.vector_norm(transformed, dim=1)
-        lost = 4.0 * sketch.width**0.5 * _UNIT + _PRODUCTS[torch.get_float32_matmul_precision()]
+        lost = 4.0 * sketch.width**0.5 * _UNIT + _lost_in_products()
         slack = lost * (self._of_state * torch.linalg.vector_norm(states, dim=1) + self._of_transformed * length)
         return Estimates(values, length, slack)
 
@@ -169,6 +169,16 @@ class ClusterEstimates:
         nothing = scores.new_zeros(states.shape[0])
         slack = torch.where(torch.isfinite(scores).all(1), 0.0, torch.inf)
         return Estimates(scores[:, self._cluster_of], nothing, slack, chosen=probed[:, self._cluster_of])
+
+
+def _lost_in_products() -> float:
+    """What torch may lose in a product now, on any device, as a share; settings may change between two steps."""
+    backends: Any = torch.backends  # these names have no types
+    if not hasattr(backends.cuda.matmul, "fp32_precision"):  # before torch 2.9
+        return _PRODUCTS[torch.get_float32_matmul_precision()]
+    # The older setting writes these too, and reading it back raises where a host uses the newer one.
+    words = (backends.cuda.matmul.fp32_precision, backends.mkldnn.matmul.fp32_precision)
+    return max(_PRODUCTS.get(word, 0.0) for word in words)
 
 
 def _fits(weight: torch.Tensor, sketch: Sketch) -> None:
