@@ -441,11 +441,23 @@ def test_fallback_rows_are_what_the_hosts_dense_gives() -> None:
     assert not bool((logits[[0, 2, 3, 5]] == 42.0).any())
 
 
-def test_a_weight_that_changes_in_place_is_rescored_as_it_is_now() -> None:
+@pytest.mark.parametrize("bits", [2, 4])
+def test_a_weight_that_is_written_to_is_answered_densely(bits: int) -> None:
+    weight = weight_of().clone()
+    ours, states = made("safe", bits, 32, weight=weight), states_of()
+    ours.logits(states)
+    ours.counters.reset()
+    weight += 0.1 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(0))
+
+    assert torch.equal(ours.logits(states), linear(states, weight))
+    assert ours.counters.snapshot()["fallbacks"] == {"weight": STATES}
+
+
+def test_a_weight_that_is_written_to_past_torch_is_rescored_as_it_is_now() -> None:
     weight = weight_of().clone()
     ours, states = made("safe", 4, 32, weight=weight, outside="-inf"), states_of()
     ours.logits(states)
-    weight += 1e-3 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(0))
+    weight.data += 1e-3 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(0))
 
     logits = ours.logits(states)
 
@@ -460,7 +472,7 @@ def test_a_weight_that_changes_in_place_is_rescored_as_it_is_now() -> None:
 def test_a_weight_that_became_another_is_noticed_and_answered_densely(mode: str, bits: int, rows: int) -> None:
     weight = weight_of().clone()
     ours = made(mode, bits, rows, weight=weight)
-    weight.copy_(head(VOCABULARY, WIDTH, seed=77))
+    weight.data.copy_(head(VOCABULARY, WIDTH, seed=77))
 
     logits = ours.logits(states_of())
 
@@ -473,7 +485,7 @@ def test_nan_that_came_into_the_weight_is_given_as_dense_gives_it() -> None:
     weight = weight_of().clone()
     ours = made("exact", 8, 16, weight=weight)
     winner = int(ours.logits(states_of()[:1]).argmax(1))
-    weight[winner] = float("nan")
+    weight.data[winner] = float("nan")
 
     assert int(ours.logits(states_of()[:1]).argmax(1)) == winner
     assert ours.counters.snapshot()["fallbacks"] == {"overflow": 1}

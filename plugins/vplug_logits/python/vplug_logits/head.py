@@ -332,5 +332,6 @@ def _split(states: torch.Tensor, many: int) -> list[tuple[torch.Tensor, slice]]:
 
 
 def _identity(weight: torch.Tensor) -> tuple[object, ...]:
-    """What tells one weight from another without reading it."""
-    return weight.data_ptr(), weight.shape, weight.stride(), weight.dtype, weight.device
+    """What tells one weight from another without reading it; what is written past torch (`.data`) is not seen."""
+    version = None if weight.is_inference() else weight._version  # noqa: SLF001  # torch has no other name for it
+    return weight.data_ptr(), weight.shape, weight.stride(), weight.dtype, weight.device, version
