@@ -47,6 +47,7 @@ class Head:
         dtype: Of the logits.
         start: The id of row 0.
         vocabulary: The rows that the sketch speaks of; rows of the weight beyond are padding.
+        error: What the two stages raised in the last call, which dense then answered; None: nothing.
     """
 
     def __init__(  # noqa: PLR0913  # keywords, each for something else
@@ -101,6 +102,7 @@ class Head:
         self._peers = Alone() if peers is None else peers
         self._together = peers is not None  # then nobody can go on alone, and an exception is raised
         self._told = False
+        self.error: Exception | None = None
         self._seen = _identity(weight)
         self.vocabulary = weight.shape[0]
         self._after = After(cap, scale)
@@ -131,7 +133,7 @@ class Head:
         self._fit(states)
         if torch.compiler.is_compiling():  # a graph has no counters and no rows chosen by value: it stays dense
             return self.dense(states)
-        step = Step(rows=states.shape[0])
+        step, self.error = Step(rows=states.shape[0]), None
         begun = time.perf_counter()
         try:
             return self._logits(states, step)
@@ -161,7 +163,7 @@ class Head:
         """
         self._fit(states)
         heat = sampling.checked(temperature, steps, states)
-        step = Step(rows=states.shape[0])
+        step, self.error = Step(rows=states.shape[0]), None
         begun = time.perf_counter()
         try:
             with torch.no_grad():
@@ -253,6 +255,7 @@ class Head:
 
     def _failed(self, error: Exception, step: Step) -> None:
         """Tell it once."""
+        self.error = error
         if not self._told:
             self._told = True
             logger.error(

@@ -266,17 +266,23 @@ class TestFaults:
         assert the_head()["state"] == "active", the_head()
         return processor, head, asked, dense
 
+    @pytest.mark.parametrize(("owner", "name"), [("head.Head", "logits"), ("kernels.plain.PlainBackend", "scan")])
     def test_an_exception_of_the_head(
-        self, installed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+        self,
+        installed: Any,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+        owner: str,
+        name: str,
     ) -> None:
-        from vplug_logits.head import Head
 
         processor, head, asked, dense = self.active(installed, tmp_path)
 
-        def fails(self: Any, states: torch.Tensor) -> torch.Tensor:
+        def fails(*_: Any) -> torch.Tensor:
             raise RuntimeError("no such kernel")
 
-        monkeypatch.setattr(Head, "logits", fails)
+        monkeypatch.setattr(f"vplug_logits.{owner}.{name}", fails)
         logging.getLogger("vllm").propagate = True
         with caplog.at_level("WARNING"):
             for _ in range(3):

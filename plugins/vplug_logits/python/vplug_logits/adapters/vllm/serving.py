@@ -85,9 +85,13 @@ class Serving:
         try:
             answer = self._answered(self._head, states, wanted)
         except Exception as error:  # noqa: BLE001  # the server lives: dense answers, and it is counted and told
-            self._failed(error, _rows(states))
+            self._counters.fallback("error", _rows(states))
+            self._failed(error)
             return None
-        self._in_a_row = 0
+        if self._head.error is None:
+            self._in_a_row = 0
+        else:
+            self._failed(self._head.error)  # it has answered densely, and counted that
         return answer
 
     def snapshot(self) -> dict[str, Any]:
@@ -201,10 +205,9 @@ class Serving:
         self._head, self._spread = head, spread
         self._now(ACTIVE, told)
 
-    def _failed(self, error: Exception, rows: int) -> None:
+    def _failed(self, error: Exception) -> None:
         self.errors += 1
         self._in_a_row += 1
-        self._counters.fallback("error", rows)
         if self.errors == 1:
             log.warning("vplug_logits: %s failed, and the dense head answers: %s", self.name, _told(error))
         if self._in_a_row >= PATIENCE:
