@@ -41,13 +41,13 @@ EXTRA: dict[str, dict[str, Any]] = {
 }
 
 
-def model_of(name: str, *, dtype: torch.dtype = torch.float32, seed: int = 0) -> Any:
+def model_of(name: str, *, dtype: torch.dtype = torch.float32, seed: int = 0, **more: Any) -> Any:
     """A random model; its head is spread out so that logits are not all alike."""
     import transformers
 
     kind = name.split(maxsplit=1)[0]
     torch.manual_seed(seed)
-    config = getattr(transformers, f"{kind}Config")(**SHAPE, **EXTRA[name])
+    config = getattr(transformers, f"{kind}Config")(**(SHAPE | EXTRA[name] | more))
     model = getattr(transformers, f"{kind}ForCausalLM")(config).eval()
     with torch.no_grad():
         model.get_output_embeddings().weight.copy_(head(VOCABULARY, 32, seed=seed))
@@ -288,6 +288,25 @@ def test_an_artefact_is_used_and_must_be_of_this_head(tmp_path: Any) -> None:
     with pytest.raises(ArtefactForeignError, match="2051 of 2051"):
         patch(model_of("Llama", seed=1), config=SAFE, artefact=path)
     assert "forward" not in model.get_output_embeddings().__dict__
+
+
+def test_an_artefact_of_fewer_rows_is_refused(tmp_path: Any) -> None:
+    # Tokens were added to the model since: rows that the sketch does not know would never be drawn.
+    model = model_of("Llama")
+    path = _artefact(model, str(tmp_path / "head.safetensors"), 4)
+    model.resize_token_embeddings(VOCABULARY + 5, mean_resizing=False)
+
+    with pytest.raises(ArtefactForeignError, match=f"{VOCABULARY} rows, and this head has {VOCABULARY + 5}"):
+        patch(model, config=SAFE, artefact=path)
+
+
+@pytest.mark.parametrize(("name", "more"), [("Cohere", {"logit_scale": 0.98}), ("Granite", {"logits_scaling": 1.03})])
+def test_a_factor_near_one_is_seen_in_sixteen_bits(name: str, more: dict[str, Any]) -> None:
+    model = model_of(name, dtype=torch.bfloat16, **more)
+    factor = more.get("logit_scale") or 1 / more["logits_scaling"]
+
+    with patch(model, config=EXACT) as patched:
+        assert patched.head._after.scale == pytest.approx(factor)
 
 
 @pytest.mark.parametrize("mode", ["fast", "clusters", "dense"])
