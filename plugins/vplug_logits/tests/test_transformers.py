@@ -113,8 +113,30 @@ def test_processors_that_change_logits_see_the_ones_of_dense() -> None:
     }
     wanted = written(model, 8, **more)
 
-    with patch(model, config=SAFE):
+    with patch(model, config=SAFE) as patched:
         assert torch.equal(written(model, 8, **more), wanted)
+        assert patched.counters.snapshot()["fallbacks"] == {"altered": 8 * 24}
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+@pytest.mark.parametrize("mode", ["exact", "safe", "fast"])
+def test_a_token_is_chosen_among_few_as_dense_does(mode: str, beams: int) -> None:
+    # Most of those that are allowed are far from the best, so they would be estimates.
+    model = model_of("Llama")
+    allowed = torch.randperm(VOCABULARY, generator=torch.Generator().manual_seed(3))[:12].sort().values.tolist()
+    more: dict[str, Any] = {"prefix_allowed_tokens_fn": lambda *_: allowed, "num_beams": beams}
+    wanted = written(model, 8, **more)
+
+    with patch(model, mode):
+        assert torch.equal(written(model, 8, **more), wanted)
+
+
+def test_what_narrows_a_draw_leaves_two_stages() -> None:
+    model = model_of("Llama")
+    narrow: dict[str, Any] = {"temperature": 0.7, "top_k": 9, "top_p": 0.9, "min_p": 0.01, "typical_p": 0.9}
+    with patch(model, config=Config.of("exact", rows=64)) as patched:
+        written(model, 8, do_sample=True, renormalize_logits=True, **narrow)
+        assert "altered" not in patched.counters.snapshot()["fallbacks"]
 
 
 @pytest.mark.parametrize("name", ["Llama", "Gemma2"])

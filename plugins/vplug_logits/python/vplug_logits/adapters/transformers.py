@@ -15,6 +15,7 @@ import torch
 
 from vplug_logits import artefact as artefacts
 from vplug_logits import build as builds
+from vplug_logits.adapters.generation import alters_logits
 from vplug_logits.after import After
 from vplug_logits.calibrate import calibrate
 from vplug_logits.config import Config, Mode
@@ -93,7 +94,8 @@ def patch(
     """Give a causal language model of transformers a two-stage head.
 
     Without an artefact the sketch is built here, calibrated on this very model with random token ids.  While a gradient
-    is asked for, or the output embedding is in training, it stays dense.  Copies of the model are not patched.
+    is asked for, the output embedding is in training, or `generate()` has processors that change the order of logits,
+    it stays dense.  Copies of the model are not patched.
 
     Args:
         model: A loaded model; its output embedding must be a plain `torch.nn.Linear` without bias.
@@ -168,7 +170,11 @@ class _Forward:
             self._head.counters.fallback(reason, rows)
             return self._plain(states)
         flat = states.reshape(rows, states.shape[-1])
-        logits = self._head.logits(flat)
+        if not torch.compiler.is_compiling() and alters_logits():
+            self._head.counters.fallback("altered", rows)
+            logits = self._plain(flat)
+        else:
+            logits = self._head.logits(flat)
         if self._sampling is not None and rows:
             self._lift(flat, logits, self._sampling)
         return logits.view(*states.shape[:-1], logits.shape[-1])
