@@ -461,7 +461,7 @@ def test_the_head_it_was_built_of_is_known_in_every_type(sound: Artefact) -> Non
     weight = head(V, D)
     artefact.check(sound, weight)
     artefact.check(sound, weight.float())
-    artefact.check(sound, torch.cat([weight, torch.full((9, D), float("nan"), dtype=weight.dtype)]))
+    artefact.check(sound, torch.cat([weight, torch.full((9, D), float("nan"), dtype=weight.dtype)]), 0, V)
 
 
 @pytest.mark.parametrize(("start", "stop"), [(0, 64), (64, 128), (3, 77), (128, 200), (200, 200)])
@@ -484,6 +484,7 @@ def test_another_head_is_told_with_what_differs(sound: Artefact) -> None:
     weight = head(V, D)
     assert "(200, 24)" in foreign(sound, weight[:, :-1])
     assert "(200, 24)" in foreign(sound, weight[:-1])
+    assert "(201, 24)" in foreign(sound, torch.cat([weight, weight[:1]]))  # padding only where somebody says so
     assert "(200, 24)" in foreign(sound, weight.flatten())
     assert "int8" in foreign(sound, weight.to(torch.int8))
     changed = weight.clone()

@@ -220,18 +220,19 @@ def check(artefact: Artefact, weight: torch.Tensor, start: int = 0, stop: int | 
 
     Args:
         artefact: What was read.
-        weight: `(rows, d)`: the live rows from `start` on, in any float type; rows after `stop` are padding and not
-            looked at.
+        weight: `(rows, d)`: the live rows from `start` on, in any float type.
         start: The first row's id.
-        stop: The id after the last row's; None: the whole head from `start` on.
+        stop: The id after the last row's, rows beyond are padding and not looked at; None: the whole head from `start`
+            on, without padding.
 
     Raises:
         ArtefactForeignError: Another head; says whether its shape, type or how many of its rows differ.
         BadInputError: `start` and `stop` are no part of the vocabulary.
     """
-    metadata = artefact.metadata
+    metadata, may_be_padded = artefact.metadata, stop is not None
     stop = _part(metadata, start, stop)
-    if weight.dim() != 2 or weight.shape[1] != metadata.width or weight.shape[0] < stop - start:  # noqa: PLR2004
+    fits = weight.dim() == 2 and weight.shape[1] == metadata.width and weight.shape[0] >= stop - start  # noqa: PLR2004
+    if not fits or (weight.shape[0] > stop - start and not may_be_padded):
         whose = f"({stop - start}, {metadata.width})"
         raise _foreign(artefact.path, f"was built of a head of shape {whose}, and this one has {tuple(weight.shape)}")
     if weight.dtype not in digest.DTYPES:

@@ -19,7 +19,7 @@ from vplug_logits.adapters.generation import alters_logits
 from vplug_logits.after import After
 from vplug_logits.calibrate import calibrate
 from vplug_logits.config import Config, Mode
-from vplug_logits.errors import ArtefactForeignError, ConfigError, UnsupportedHeadError
+from vplug_logits.errors import ConfigError, UnsupportedHeadError
 from vplug_logits.head import Head
 from vplug_logits.selftest import selftest
 
@@ -278,9 +278,6 @@ def _head(
     elif found is not None:
         read = artefacts.read(found, device=weight.device) if isinstance(found, str) else found
         artefacts.check(read, weight)
-        if read.sketch.vocabulary != weight.shape[0]:  # `check` takes the rest for padding, which is never drawn
-            reason = f"was built of {read.sketch.vocabulary} rows, and this head has {weight.shape[0]}."
-            raise ArtefactForeignError(read.path, reason, next_step="Build it again with `vplug-logits build MODEL`.")
         sketch, clusters, kept = read.sketch, read.clusters, read.states
     else:
         calibration = calibrate(model)
