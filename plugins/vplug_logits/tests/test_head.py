@@ -481,6 +481,22 @@ def test_a_weight_that_became_another_is_noticed_and_answered_densely(mode: str,
     assert ours.counters.snapshot()["fallbacks"]["drift"] > STATES / 2
 
 
+def test_one_logit_that_no_code_allows_makes_all_that_follow_dense() -> None:
+    weight = weight_of().clone()
+    ours, states = made("safe", 2, 32, weight=weight), states_of()
+    ours.logits(states)
+    ours.counters.reset()
+    weight.data += 0.1 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(0))
+    ours.logits(states[:50])
+
+    logits = ours.logits(states[50:])
+
+    assert ours.drifted
+    assert torch.equal(logits, linear(states[50:], weight))
+    assert set(ours.counters.snapshot()["fallbacks"]) <= {"drift", "window"}
+    assert ours.counters.snapshot()["fallback_rows"] == STATES
+
+
 def test_nan_that_came_into_the_weight_is_given_as_dense_gives_it() -> None:
     weight = weight_of().clone()
     ours = made("exact", 8, 16, weight=weight)

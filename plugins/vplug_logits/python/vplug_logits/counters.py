@@ -10,7 +10,7 @@ REASONS = {
     "window": "more than one row in sixteen might win, so all of them were scored",
     "states": "NaN or infinity in the hidden state",
     "overflow": "the best logit is not finite in the dtype of the logits",
-    "drift": "a live logit is further from its estimate than the code of its row allows: the weights were changed",
+    "drift": "a live logit was further from its estimate than the code of its row allows: the weights were changed",
     "weight": "the weight is not what the head was made for: replaced, or written to",
     "dtype": "states of a dtype that the head was not made for",
     "grad": "a gradient is asked for",

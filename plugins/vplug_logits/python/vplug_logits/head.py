@@ -48,6 +48,8 @@ class Head:
         start: The id of row 0.
         vocabulary: The rows that the sketch speaks of; rows of the weight beyond are padding.
         error: What the two stages raised in the last call, which dense then answered; None: nothing.
+        drifted: Whether a live logit was found that its code cannot explain: the weights were changed, and all states
+            are answered densely from then on.
     """
 
     def __init__(  # noqa: PLR0913  # keywords, each for something else
@@ -103,6 +105,7 @@ class Head:
         self._together = peers is not None  # then nobody can go on alone, and an exception is raised
         self._told = False
         self.error: Exception | None = None
+        self.drifted = False
         self._seen = _identity(weight)
         self.vocabulary = weight.shape[0]
         self._after = After(cap, scale)
@@ -201,7 +204,7 @@ class Head:
         if self.vocabulary < out.shape[1]:
             padding = self.weight[self.vocabulary :].to(torch.float32)
             out[:, self.vocabulary :] = torch.mm(states.to(torch.float32), padding.T)
-        given_up = current.close()
+        given_up = self._closed(current)
         step.scan_seconds += time.perf_counter() - begun - (step.rescore_seconds - before)
         if given_up.shape[0]:
             out[given_up] = self.dense(states[given_up]).to(self.dtype)
@@ -239,7 +242,7 @@ class Head:
         begun, before = time.perf_counter(), step.rescore_seconds
         current = Round(parts, states, step)
         top, local = sampling.draw(current, draws)
-        given_up = current.close()
+        given_up = self._closed(current)
         step.scan_seconds += time.perf_counter() - begun - (step.rescore_seconds - before)
         if given_up.shape[0]:
             some = sampling.Draws(draws.temperature[given_up], draws.noise[given_up])
@@ -252,6 +255,11 @@ class Head:
     def _agreed(self, top: torch.Tensor, local: torch.Tensor) -> torch.Tensor:
         """The smallest id among the winners of all peers."""
         return sampling.agreed(top, local, self.start, self._peers)
+
+    def _closed(self, current: Round) -> torch.Tensor:
+        given_up = current.close()
+        self.drifted = self.drifted or ("drift" in current.lost and bool(current.lost["drift"].any()))
+        return given_up
 
     def _failed(self, error: Exception, step: Step) -> None:
         """Tell it once."""
@@ -278,6 +286,8 @@ class Head:
             return "grad"
         if _identity(weight) != self._seen or device != weight.device:
             return "weight"
+        if self.drifted:
+            return "drift"
         if self._own_dense and states.dtype != weight.dtype:
             return "dtype"
         if torch.is_autocast_enabled(device.type):

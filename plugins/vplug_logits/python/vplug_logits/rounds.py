@@ -133,7 +133,7 @@ class Round:
         self.mask |= more
         if isinstance(parts.estimate, SketchEstimates):
             wrong = parts.estimate.beyond(self.estimates, parts.possible, owners, ids, exact)
-            self.lose("drift", counted(owners[wrong], self.fine.shape[0]) > 0)
+            self.lose("drift", wrong.any().expand_as(self.fine))  # other rows changed, too, and are not known
         self.owners, self.ids = torch.cat([self.owners, owners]), torch.cat([self.ids, ids])
         self.exact = torch.cat([self.exact, exact.to(parts.dtype)])
 

@@ -311,6 +311,17 @@ class TestFaults:
         assert torch.equal(processor(head, asked), dense)
         assert plugin.state().failures == 1
 
+    def test_weights_that_were_loaded_anew_in_their_place(self, installed: Any, tmp_path: Path) -> None:
+        processor, head, asked, _ = self.active(installed, tmp_path)
+        weight = head.weight[: layers.V].detach().clone()
+        head.weight_loader(head.weight, weight + torch.randn(weight.shape, generator=torch.Generator().manual_seed(1)))
+        head.quant_method.process_weights_after_loading(head)
+        for _ in range(2):
+            torch.testing.assert_close(processor(head, asked), asked @ head.weight[: layers.V].T)
+        assert the_head()["counters"]["fallbacks"] == {"drift": 5, "inactive": 5}
+        assert the_head()["state"] == "dense"
+        assert "weights were changed" in the_head()["reason"]
+
     def test_a_weight_that_was_replaced(self, installed: Any, tmp_path: Path) -> None:
         processor, head, asked, _ = self.active(installed, tmp_path)
         head.weight = torch.nn.Parameter(head.weight.detach().clone() * 2, requires_grad=False)

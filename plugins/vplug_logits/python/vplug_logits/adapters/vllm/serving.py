@@ -88,10 +88,14 @@ class Serving:
             self._counters.fallback("error", _rows(states))
             self._failed(error)
             return None
+        wrong_weights = self._head.drifted
         if self._head.error is None:
             self._in_a_row = 0
         else:
             self._failed(self._head.error)  # it has answered densely, and counted that
+        if wrong_weights and self.state == ACTIVE:
+            self._head = None
+            self._stay_dense("its weights were changed since the sketch was checked against them")
         return answer
 
     def snapshot(self) -> dict[str, Any]:
