@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heads import head, hidden, sketch_of
+from vplug_logits import digest
 from vplug_logits.clusters import balanced_clusters
 from vplug_logits.config import Config
 from vplug_logits.counters import REASONS
@@ -466,6 +467,23 @@ def test_a_weight_that_is_written_to_past_torch_is_rescored_as_it_is_now() -> No
     assert torch.equal(logits.argmax(1), wanted.argmax(1))
     assert torch.allclose(logits[inside], wanted[inside], rtol=1e-4, atol=1e-3)
     assert ours.counters.snapshot()["fallback_rows"] == 0
+
+
+def test_rows_that_were_changed_past_torch_are_counted_on_request_and_make_the_head_dense() -> None:
+    weight = weight_of().clone()
+    ours = made("safe", 4, 32, weight=weight, digests=digest.of_rows(weight))
+    assert ours.changed_rows() == 0
+    weight.data[3, 0] += 1e-3
+    weight.data[70:72] *= 1.001
+
+    assert ours.changed_rows() == 3
+    assert torch.equal(ours.logits(states_of()), linear(states_of(), weight))
+    assert ours.counters.snapshot()["fallbacks"] == {"drift": STATES}
+
+
+def test_a_head_without_digests_says_that_it_cannot_tell() -> None:
+    with pytest.raises(BadInputError, match="without digests"):
+        made("safe", 4, 32).changed_rows()
 
 
 @pytest.mark.parametrize(("mode", "bits", "rows"), [("exact", 8, 16), ("safe", 4, 32), ("fast", 4, 32)])

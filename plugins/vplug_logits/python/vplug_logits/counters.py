@@ -23,6 +23,7 @@ REASONS = {
     "altered": "the request changes logits before a token is chosen: a mask, a bias, a grammar, penalties",
     "spread": "a token is drawn, and too much of the probability lies on rows that were only estimated",
     "prompt": "logarithms of the tokens of a prompt are asked for",
+    "caller": "no model runner that is known asks, so it is not known what its requests do with the logits",
     "building": "the sketch is not there yet",
     "inactive": "the head was not activated",
     "error": "the two-stage head raised; the log has it",

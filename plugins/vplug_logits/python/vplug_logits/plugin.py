@@ -44,3 +44,14 @@ def state() -> State:
     from vplug_logits.adapters.vllm.state import current
 
     return current(*_known)
+
+
+def changed_rows() -> dict[str, int]:
+    """Whether weights were changed under the sketch: for each active head of this process, by name, how many rows.
+
+    All rows are hashed, so ask after a reload, in the worker: `llm.collective_rpc(...)`. A head with any is dense from
+    then on.
+    """
+    from vplug_logits.adapters.vllm import state
+
+    return state.changed_rows()

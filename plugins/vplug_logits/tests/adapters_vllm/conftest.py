@@ -45,7 +45,7 @@ Install = Callable[..., Any]
 def installed(vllm_rank: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
     """Puts the patch in as a fresh process would with these settings, and gives the state; undone at the end."""
     from vplug_logits import plugin
-    from vplug_logits.adapters.vllm import figures, install
+    from vplug_logits.adapters.vllm import figures, install, requests
 
     for name in [name for name in os.environ if name.startswith("VPLUG")]:
         monkeypatch.delenv(name)
@@ -54,6 +54,9 @@ def installed(vllm_rank: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(install, "_installed", None)
     monkeypatch.setattr(install, "METRICS", "never_imported")
     monkeypatch.setattr(plugin, "_known", ("unregistered", ""))
+    # No runner is among the callers of a test: it asks as one whose requests only take the best token.
+    asked = requests.asked
+    monkeypatch.setattr(requests, "asked", lambda rows: found if (found := asked(rows)).known else requests.Asked())
 
     def put_in(**environment: str) -> Any:
         for name, value in environment.items():

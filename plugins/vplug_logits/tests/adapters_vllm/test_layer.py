@@ -420,3 +420,36 @@ def test_a_head_and_its_layer_are_not_kept_alive(installed: Any, tmp_path: Path)
     del processor, head, weight
     gc.collect()
     assert plugin.state().heads == ()
+
+
+def test_rows_that_a_reload_changed_are_told_on_request(installed: Any, tmp_path: Path) -> None:
+    from vplug_logits import plugin
+
+    assert plugin.changed_rows() == {}
+    processor, head, weight = made()
+    head_of(installed, written(tmp_path / "a", weight))
+    processor(head, states(3))
+    (name,) = (head["name"] for head in plugin.state().heads)
+    assert plugin.changed_rows() == {name: 0}
+    head.weight.data[5] *= 1.001
+
+    assert plugin.changed_rows() == {name: 1}
+    processor(head, states(3))
+    assert the_head()["state"] == "dense"
+
+
+def test_a_caller_that_is_no_known_runner_is_answered_densely_and_told_once(
+    installed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from vplug_logits.adapters.vllm import requests
+
+    processor, head, weight = made()
+    dense = processor(head, states(4)).clone()
+    head_of(installed, written(tmp_path / "a", weight))
+    monkeypatch.setattr(requests, "asked", lambda _: requests.Asked(known=False))
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            assert torch.equal(processor(head, states(4)), dense)
+
+    assert the_head()["counters"]["fallbacks"] == {"caller": 8}
+    assert len([one for one in caplog.records if "no model runner that is known" in one.message]) == 1

@@ -15,6 +15,7 @@ import torch
 
 from vplug_logits import artefact as artefacts
 from vplug_logits import build as builds
+from vplug_logits import digest
 from vplug_logits.adapters.generation import alters_logits
 from vplug_logits.after import After
 from vplug_logits.calibrate import calibrate
@@ -67,6 +68,14 @@ class Patched:
     def counters(self) -> Counters:
         """What the head did."""
         return self.head.counters
+
+    def changed_rows(self) -> int:
+        """How many rows of the head were changed since it was patched; from the first one on it is dense.
+
+        Raises:
+            BadInputError: In mode `dense`, where no row is remembered.
+        """
+        return self.head.changed_rows()
 
     def undo(self) -> None:
         """The model as it was; a second time it does nothing."""
@@ -271,17 +280,17 @@ def _head(
 ) -> tuple[Head, torch.Tensor | None]:
     """The head, and states for its self-test."""
     weight = module.weight
-    sketch = clusters = kept = None
+    sketch = clusters = kept = digests = None
     found = artefact if artefact is not None else config.artefact
     if config.mode is Mode.DENSE:
         pass
     elif found is not None:
         read = artefacts.read(found, device=weight.device) if isinstance(found, str) else found
         artefacts.check(read, weight)
-        sketch, clusters, kept = read.sketch, read.clusters, read.states
+        sketch, clusters, kept, digests = read.sketch, read.clusters, read.states, read.digests
     else:
         calibration = calibrate(model)
-        kept = calibration.states
+        kept, digests = calibration.states, digest.of_rows(weight)
         if config.needs_clusters:
             made = builds.build_clusters(weight, calibration.moment)  # on the CPU
             clusters = replace(
@@ -300,5 +309,6 @@ def _head(
         dense=module.forward,
         cap=after.cap,
         scale=after.scale,
+        digests=digests,
     )
     return head, None if kept is None else kept.to(weight)

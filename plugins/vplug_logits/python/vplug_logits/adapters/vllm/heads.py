@@ -49,6 +49,11 @@ class Heads:
 
         return _apply_head
 
+    def changed_rows(self) -> dict[str, int]:
+        """For each active head, by name, how many rows of this rank are not those of its sketch any more."""
+        every = (one for of_head in self._servings.values() for one in of_head.values())
+        return {one.name: changed for one in every if (changed := one.changed_rows()) is not None}
+
     def snapshot(self) -> list[dict[str, Any]]:
         """What is told about each head, as plain data."""
         return [one.snapshot() for of_head in self._servings.values() for one in of_head.values()]

@@ -77,6 +77,8 @@ class Serving:
         wanted = requests.asked(_rows(states)) if self._head is not None and reason is None else requests.Asked()
         if wanted.prompt:
             reason = "prompt"
+        elif not wanted.known:
+            reason = self._unknown_caller()
         elif wanted.altered and len(wanted.altered) == states.shape[0]:
             reason = "altered"
         if self._head is None or reason is not None:
@@ -98,6 +100,10 @@ class Serving:
             self._stay_dense("its weights were changed since the sketch was checked against them")
         return answer
 
+    def changed_rows(self) -> int | None:
+        """How many of this rank's rows are not those of the sketch any more; None where it is not active."""
+        return None if self._head is None else self._head.changed_rows()
+
     def snapshot(self) -> dict[str, Any]:
         """What is told about it, as plain data."""
         counters = self._counters.snapshot()
@@ -113,13 +119,6 @@ class Serving:
 
     def _answered(self, head: Head, states: torch.Tensor, wanted: Asked) -> torch.Tensor:
         """Two stages for the states that may have them, the dense head for the others."""
-        if not wanted.known and not self._has_told:
-            self._has_told = True
-            log.warning(
-                "vplug_logits: the caller of %s is no model runner that is known: requests that change logits, or draw "
-                "from flat distributions, are answered with estimates outside of the best rows",
-                self.name,
-            )
         if not wanted.altered and not wanted.drawn:
             return head.logits(states)
         free = [row for row in range(states.shape[0]) if row not in wanted.altered]
@@ -133,6 +132,17 @@ class Serving:
             wide = self._spread.too_wide(states[drawn], answer[drawn], heat).tolist()
             self._redo(answer, states, [row for row, is_wide in zip(drawn, wide, strict=True) if is_wide], "spread")
         return answer
+
+    def _unknown_caller(self) -> str:
+        """Nobody says what the requests do with their logits, so estimates may be wrong for them."""
+        if not self._has_told:
+            self._has_told = True
+            log.warning(
+                "vplug_logits: %s is asked by no model runner that is known, so nobody says what its requests do with the "
+                "logits: the dense head answers",
+                self.name,
+            )
+        return "caller"
 
     def _redo(self, answer: torch.Tensor, states: torch.Tensor, rows: list[int], reason: str) -> None:
         if rows:

@@ -134,6 +134,7 @@ def head(  # noqa: PLR0913, PLR0917  # what a head is made of
         cap=processor.soft_cap,
         scale=processor.scale,
         counters=counters,
+        digests=read.digests[rows.start : rows.stop],
     )
     tested = selftest(made, read.states, dtype=weight.dtype)
     if not tested.passed:

@@ -35,6 +35,14 @@ class State:
         return any(head["state"] == "active" for head in self.heads)
 
 
+def changed_rows() -> dict[str, int]:
+    """For each active head of this process, by name, how many rows are not those of its sketch any more."""
+    from vplug_logits.adapters.vllm.install import installation
+
+    made = installation()
+    return {} if made is None or made.heads is None else made.heads.changed_rows()
+
+
 def current(word: str, reason: str) -> State:
     """The state of this process.
 
