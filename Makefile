@@ -100,7 +100,7 @@ lint-python: dev
 	MYPYPATH=benches/python $(BIN)/mypy benches
 	MYPYPATH=tests/real_vllm:tests/real_vllm/plugins $(BIN)/mypy $(wildcard tests/real_vllm/*.py tests/real_vllm/*/*.py)
 	MYPYPATH=python $(BIN)/stubtest vplug_rs._core --mypy-config-file pyproject.toml --allowlist tools/stubtest_allowlist.txt
-	PYTHONPATH=python $(BIN)/lint-imports
+	PYTHONPATH=python:plugins/vplug_logits/python $(BIN)/lint-imports
 
 lint-logits: $(STAMP) ## types of plugins/vplug_logits, which know torch's and vLLM's: after `make test-logits`
 	cd plugins/vplug_logits && MYPYPATH=python:tests:../../python $(LOGITS_MYPY) --exclude '^tests/(real_vllm_logits|adapters_vllm)/' python tests

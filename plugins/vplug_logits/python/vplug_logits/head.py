@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from vplug_logits.sketch import Clusters, Sketch
 
 _SCRATCH = 32 << 20  # bytes of estimates that are worked on at once; a few tensors are as large
-_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 _SHARE = 16  # a state whose window holds more than one row in sixteen goes dense
 
 logger = logging.getLogger("vplug_logits")
@@ -92,13 +91,13 @@ class Head:
             BadInputError: A sketch or clusters that are missing or do not fit the weight; NaN or infinity in it.
             ConfigError: `cap` or `scale` that is no positive number.
         """
-        if weight.dim() != 2 or weight.dtype not in _DTYPES:  # noqa: PLR2004
+        if weight.dim() != 2 or weight.dtype not in digest.DTYPES:  # noqa: PLR2004
             raise BadInputError(
                 f"a head is a matrix of float32, bfloat16 or float16, not {tuple(weight.shape)} of {weight.dtype}."
             )
         self.weight, self.config, self.start = weight, config, start
         self.dtype = weight.dtype if dtype is None else dtype
-        if self.dtype not in _DTYPES:
+        if self.dtype not in digest.DTYPES:
             raise BadInputError(f"logits in {self.dtype} are more or less than products summed in float32 can give.")
         self.counters = Counters() if counters is None else counters
         self.dense = dense or self._linear

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from vplug_logits.artefact import Artefact
     from vplug_logits.counters import Counters
 
-_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 _PROBE = 4  # positions that the model is run on to see what becomes of logits
 _RANGE = 96.0  # logits that are shown to it reach from -_RANGE to _RANGE
 
@@ -226,7 +225,8 @@ def _supported(model: Any) -> torch.nn.Linear:
     if bias is not None:
         raise UnsupportedHeadError("the output embedding has a bias.")
     weight: Any = module.weight  # a subclass of it holds quantised or distributed numbers
-    if type(weight) is not torch.nn.Parameter or type(weight.data) is not torch.Tensor or weight.dtype not in _DTYPES:
+    plain = type(weight) is torch.nn.Parameter and type(weight.data) is torch.Tensor
+    if not plain or weight.dtype not in digest.DTYPES:
         raise UnsupportedHeadError(f"its weight is a {type(weight.data).__name__} of {weight.dtype}: quantised.")
     if weight.is_meta:
         raise UnsupportedHeadError("its weight is not in memory (meta device).")

@@ -138,8 +138,8 @@ class Serving:
         if not self._has_told:
             self._has_told = True
             log.warning(
-                "vplug_logits: %s is asked by no model runner that is known, so nobody says what its requests do with the "
-                "logits: the dense head answers",
+                "vplug_logits: %s is asked by no model runner that is known, so nobody says what its requests do with "
+                "the logits: the dense head answers",
                 self.name,
             )
         return "caller"

@@ -29,11 +29,6 @@ class State:
     heads: tuple[dict[str, Any], ...] = ()
     failures: int = 0
 
-    @property
-    def is_active(self) -> bool:
-        """Whether any head of this process is answered in two stages."""
-        return any(head["state"] == "active" for head in self.heads)
-
 
 def changed_rows() -> dict[str, int]:
     """For each active head of this process, by name, how many rows are not those of its sketch any more."""
