@@ -85,7 +85,7 @@ def test_dense_answers_while_a_child_builds_and_then_two_stages_do(
     processor, head, weight = made(revision="r1")
     asked = states()
     dense = asked @ weight.T
-    torch.testing.assert_close(processor(head, asked), dense)
+    layers.assert_close(processor(head, asked), dense)
     assert child.started == [(layers.MODEL, "float32", "r1")]
     assert the_head()["state"] == "building"
     for _ in range(5):
@@ -208,5 +208,5 @@ def test_a_model_whose_note_fails_is_made_all_the_same(
     monkeypatch.setattr(origin, "_current", fails)
     installed()
     processor, head, weight = made()
-    torch.testing.assert_close(processor(head, states()), states() @ weight.T)
+    layers.assert_close(processor(head, states()), states() @ weight.T)
     assert "vLLM did not tell which model this is" in the_head()["reason"]

@@ -49,7 +49,7 @@ def test_the_layer_gives_the_same_greedy_token_and_exact_top_logits(
     assert answer.dtype == dense.dtype
     assert torch.equal(answer.argmax(1), dense.argmax(1))
     best = dense.argmax(1, keepdim=True)
-    torch.testing.assert_close(answer.gather(1, best), dense.gather(1, best))
+    layers.assert_close(answer.gather(1, best), dense.gather(1, best))
     counters = the_head()["counters"]
     assert counters["rows"] == 40
     assert set(counters["fallbacks"]) <= {"window"}
@@ -74,7 +74,7 @@ def test_every_entry_of_the_layer_is_served(installed: Any, tmp_path: Path) -> N
     assert torch.equal(processor.get_top_tokens(head, asked), top)
     found, of_them = processor.get_top_k_tokens(head, asked, 4)
     assert torch.equal(found[:, 0], ids[:, 0])
-    torch.testing.assert_close(of_them[:, 0], values[:, 0])
+    layers.assert_close(of_them[:, 0], values[:, 0])
     assert the_head()["counters"]["rows"] == 24
 
 
@@ -87,7 +87,7 @@ def test_soft_cap_and_scale_stay_with_the_host(installed: Any, tmp_path: Path, l
     answer = processor(head, asked)
     assert the_head()["state"] == "active", the_head()
     assert torch.equal(answer.argmax(1), dense.argmax(1))
-    torch.testing.assert_close(answer.amax(1), dense.amax(1))
+    layers.assert_close(answer.amax(1), dense.amax(1))
 
 
 def test_the_host_may_write_into_the_answer(installed: Any, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_the_host_may_write_into_the_answer(installed: Any, tmp_path: Path) -> N
     first = processor(head, asked)
     kept = first.clone()
     first.fill_(-1e9)
-    torch.testing.assert_close(processor(head, asked), kept)
+    layers.assert_close(processor(head, asked), kept)
 
 
 def test_installed_after_the_model_was_made_a_named_file_still_serves(installed: Any, tmp_path: Path) -> None:
@@ -317,7 +317,7 @@ class TestFaults:
         head.weight_loader(head.weight, weight + torch.randn(weight.shape, generator=torch.Generator().manual_seed(1)))
         head.quant_method.process_weights_after_loading(head)
         for _ in range(2):
-            torch.testing.assert_close(processor(head, asked), asked @ head.weight[: layers.V].T)
+            layers.assert_close(processor(head, asked), asked @ head.weight[: layers.V].T)
         assert the_head()["counters"]["fallbacks"] == {"drift": 5, "inactive": 5}
         assert the_head()["state"] == "dense"
         assert "weights were changed" in the_head()["reason"]
@@ -327,7 +327,7 @@ class TestFaults:
         head.weight = torch.nn.Parameter(head.weight.detach().clone() * 2, requires_grad=False)
         head.quant_method.process_weights_after_loading(head)
         answer = processor(head, asked)
-        torch.testing.assert_close(answer, asked @ head.weight[: layers.V].T)
+        layers.assert_close(answer, asked @ head.weight[: layers.V].T)
         assert the_head()["counters"]["fallbacks"] == {"weight": 5}
 
     def test_nan_states_are_answered_as_dense_answers_them(self, installed: Any, tmp_path: Path) -> None:
