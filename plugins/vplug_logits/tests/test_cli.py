@@ -168,6 +168,12 @@ def test_words_that_mean_nothing_are_a_usage_error(capsys: Said, words: list[str
     assert "usage: vplug-logits" in capsys.readouterr().err
 
 
+def test_a_mode_that_is_none_is_told_what_is_possible_in_plain_words(capsys: Said) -> None:
+    assert main(["build", "somewhere", "--mode", "sfae"]) == 2
+    said = capsys.readouterr().err
+    assert "'sfae'" in said and "safe" in said and "<Mode" not in said
+
+
 # inspect and check
 
 

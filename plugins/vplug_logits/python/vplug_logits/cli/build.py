@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The words of this command."""
     parser.add_argument("model", metavar="MODEL", help="a folder, or the id of a model in the local hub cache")
     parser.add_argument(
-        "--mode", choices=[mode for mode in Mode if mode is not Mode.DENSE], help="for this mode (safe)"
+        "--mode", choices=[mode.value for mode in Mode if mode is not Mode.DENSE], help="for this mode (safe)"
     )
     parser.add_argument("--bits", type=int, choices=BITS, help="bits of a code (the mode's)")
     parser.add_argument("--dtype", choices=DTYPES, help="the type it will be served in (the checkpoint's)")
