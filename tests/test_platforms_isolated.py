@@ -10,7 +10,9 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -400,6 +402,33 @@ def test_an_interrupt_while_it_is_started_loses_nobody(monkeypatch: pytest.Monke
         isolated.run([job("time.sleep(60)")] * 3, 30)
     assert started
     assert not [pid for pid in started if os.path.exists(f"/proc/{pid}")], "not even a zombie"
+
+
+def test_an_interrupt_as_starting_is_stopped_waits_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    stop: Callable[[object], None] = isolated._stop_starting  # type: ignore[assignment]  # what acquires is enough
+    attend = isolated._attend
+    interrupts: list[KeyboardInterrupt] = []
+
+    class Interrupted:
+        def __init__(self, lock: threading.RLock) -> None:
+            self.lock = lock
+
+        def acquire(self) -> bool:
+            assert self.lock.acquire(timeout=5), "it waits for itself"
+            if not interrupts:
+                interrupts.append(KeyboardInterrupt())
+                raise interrupts[0]  # taken, and not yet known to be
+            return True
+
+    def attending_fails_once(*words: Any) -> None:
+        monkeypatch.setattr(isolated, "_attend", attend)
+        raise MemoryError
+
+    monkeypatch.setattr(isolated, "_stop_starting", lambda lock: stop(Interrupted(lock)))
+    monkeypatch.setattr(isolated, "_attend", attending_fails_once)
+    with pytest.raises(MemoryError):
+        isolated.run([job("time.sleep(60)")], 30)
+    assert interrupts
 
 
 def test_an_interrupt_as_it_is_taken_leave_of_leaves_no_zombie(monkeypatch: pytest.MonkeyPatch) -> None:

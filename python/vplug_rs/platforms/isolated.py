@@ -115,7 +115,7 @@ def run(jobs: Sequence[Job], seconds: float) -> list[End]:
     reap()
     deadline = time.monotonic() + seconds
     children = [_Child(job) for job in jobs]
-    starting = threading.Lock()
+    starting = threading.RLock()  # an interrupt may come when it is taken and before that is known: then once more
     try:
         _start(children, starting)
         _attend(children, deadline)
@@ -143,7 +143,7 @@ def reap() -> list[int]:
     return list(_left_behind)
 
 
-def _start(children: Sequence[_Child], starting: threading.Lock) -> None:
+def _start(children: Sequence[_Child], starting: threading.RLock) -> None:
     """Start all, in a thread of their own.
 
     Between the start of a process and the moment at which its number is known to us, an interrupt would lose it, and
@@ -180,7 +180,7 @@ def _see_off(thread: threading.Thread) -> None:
         time.sleep(_SOON / 10)
 
 
-def _stop_starting(starting: threading.Lock) -> None:
+def _stop_starting(starting: threading.RLock) -> None:
     """Wait until those that are being started are, and let none be started from now on."""
     held = False
     while not held:
