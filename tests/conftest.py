@@ -14,9 +14,11 @@ collect_ignore = ["real_vllm"]  # in an environment of its own: `make test-vllm`
 
 def pytest_configure() -> None:
     """Set few hypothesis examples; --hypothesis-profile=slow sets many."""
-    # A shell ignores Ctrl-C for what it starts with `&`, and every child inherits that: those that get it would run on.
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # A shell ignores Ctrl-C for what it starts with `&`, and `nohup` hanging up, and every child inherits that: those
+    # that tests send either would run on.
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
     # The cases run with a borrowed pytest on other interpreters too, and nothing else is there.
     if importlib.util.find_spec("hypothesis") is None:
         return
