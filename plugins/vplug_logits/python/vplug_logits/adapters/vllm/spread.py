@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from vplug_logits.kernels import choose
+
 if TYPE_CHECKING:
     from vplug_logits.after import After
     from vplug_logits.config import Config
@@ -32,7 +34,7 @@ class Spread:
     """
 
     def __init__(self, sketch: Sketch, config: Config, after: After) -> None:
-        self._transform = sketch.transform.to(torch.float32)
+        self._sketch, self._backend = sketch, choose(sketch.codes.device)
         residual = sketch.residual[: sketch.vocabulary].to(torch.float32).mean()
         self._sigma = float(residual) * sketch.unit / sketch.width**0.5  # of a state of length 1
         self._rows = min(config.rows, sketch.vocabulary)
@@ -50,7 +52,9 @@ class Spread:
             bool `(n,)`.
         """
         heat = torch.tensor(temperatures, device=logits.device)[:, None]
-        sigma = self._sigma * torch.linalg.vector_norm(states.to(torch.float32) @ self._transform, dim=1)
+        sigma = self._sigma * torch.linalg.vector_norm(
+            self._backend.transform(self._sketch, states.to(torch.float32)), dim=1
+        )
         chances = torch.softmax(self._after(logits.to(torch.float32)) / heat, dim=1)
         tail = 1 - torch.topk(chances, self._rows, dim=1, sorted=False).values.sum(1)
         expected: torch.Tensor = _EXPECTED * sigma * self._after.scale / heat[:, 0] * tail
