@@ -20,22 +20,16 @@ _CHUNK = 8192  # rows that are widened to float32 at a time
 
 
 @dataclass(frozen=True, slots=True)
-class Coded:
-    """A dense head over rows in fewer bits; states stay as they are unless a dtype is given.
+class Baseline:
+    """What all baselines have in common: every step reads the same bytes.
 
     Attributes:
         name: A word.
         bytes: That a step reads.
-        vocabulary: V.
-        rows: `(start, stop)` -> float32 `(stop - start, d)`.
-        dtype: Of states and logits, which are rounded to it; None: float32.
     """
 
     name: str
     bytes: float
-    vocabulary: int
-    rows: Callable[[int, int], torch.Tensor]
-    dtype: torch.dtype | None = None
 
     @property
     def kind(self) -> str:
@@ -46,6 +40,21 @@ class Coded:
         """The same for every step."""
         del rescored, fallback
         return self.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Coded(Baseline):
+    """A dense head over rows in fewer bits; states stay as they are unless a dtype is given.
+
+    Attributes:
+        vocabulary: V.
+        rows: `(start, stop)` -> float32 `(stop - start, d)`.
+        dtype: Of states and logits, which are rounded to it; None: float32.
+    """
+
+    vocabulary: int
+    rows: Callable[[int, int], torch.Tensor]
+    dtype: torch.dtype | None = None
 
     def answer(self, states: torch.Tensor) -> Answer:
         """Logits of all rows, accumulated in float32."""
@@ -102,32 +111,20 @@ def int4(weight: torch.Tensor) -> Coded:
 
 
 @dataclass(frozen=True, slots=True)
-class CosineClusters:
+class CosineClusters(Baseline):
     """The published rule: unit centroids, all of them scored, the rows of the best clusters scored exactly, no others.
 
+    Centroids count two bytes a coordinate.
+
     Attributes:
-        name: A word.
-        bytes: That a step reads; centroids count two bytes a coordinate.
         weight: The live weight `(V, d)`.
         clusters: Clustered by cosine.
         probes: p, clusters whose rows are scored.
     """
 
-    name: str
-    bytes: float
     weight: torch.Tensor
     clusters: Clusters
     probes: int
-
-    @property
-    def kind(self) -> str:
-        """What it is compared as."""
-        return "baseline"
-
-    def read(self, rescored: float, fallback: float) -> float:
-        """The same for every step."""
-        del rescored, fallback
-        return self.bytes
 
     def answer(self, states: torch.Tensor) -> Answer:
         """Exact logits of the rows of the probed clusters, `-inf` for the others."""
