@@ -7,8 +7,11 @@ import sys
 import time
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from typing import Any
 
+import engines
 import pytest
+from engines import Started
 
 import lab
 import smollm2 as smol
@@ -56,12 +59,28 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def started(tmp_path_factory: pytest.TempPathFactory, site: list[Path], kept: Path, figures: list[str]) -> Started:
+    """Starts an engine, asks it all as `engines.start` does, and keeps its figures under a title."""
+
+    def start(
+        title: str, model: Path, suites: list[str], modes: list[str], *, tensor_parallel: int = 1, **more: str
+    ) -> Any:
+        folder = tmp_path_factory.mktemp("engine")
+        env = lab.environment(folder, *site, VLLM_CACHE_ROOT=str(kept), **more)
+        found = engines.start(folder, model, suites, modes, env, tensor_parallel=tensor_parallel)
+        figures.append(engines.line(title, found))
+        return found
+
+    return start
+
+
+@pytest.fixture(scope="session")
 def artefacts(model: Path, site: list[Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The artefact of each mode, built as users do, in one cache."""
     folder = tmp_path_factory.mktemp("artefacts")
     env = lab.environment(folder, *site, VPLUG_LOGITS_CACHE=str(folder / "cache"))
     found = {}
-    for mode in ("exact", "safe"):
+    for mode in engines.MODES:
         began = time.monotonic()
         words = ["build", str(model), "--mode", mode, "--dtype", "float32", "--quiet"]
         subprocess.run([sys.executable, "-m", "vplug_logits", *words], env=env, check=True, stdin=subprocess.DEVNULL)

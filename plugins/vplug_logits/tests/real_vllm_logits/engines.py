@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import lab
 
 PROGRAM = Path(__file__).resolve().parent / "programs" / "engine.py"
 OFF = "off"
+MODES = ["exact", "safe"]  # those that promise the tokens of vLLM's own head
+Started = Callable[..., Any]
 
 
 def start(

@@ -8,30 +8,18 @@ from typing import Any
 import engines
 import pytest
 import torch
+from engines import MODES, Started
 
-import lab
 from vplug_logits import artefact
 from vplug_logits.kernels import choose
 
-MODES = ["exact", "safe"]
 SUITES = ["alone", "together", "features", "prompt_logprobs", "distributions", "states"]
 
 
 @pytest.fixture(scope="module")
-def answer(
-    tmp_path_factory: pytest.TempPathFactory,
-    model: Path,
-    site: list[Path],
-    artefacts: dict[str, Path],
-    kept: Path,
-    figures: list[str],
-) -> Any:
-    folder = tmp_path_factory.mktemp("one")
+def answer(started: Started, model: Path, artefacts: dict[str, Path]) -> Any:
     more = {"VPLUG_LOGITS_CACHE": str(artefacts["exact"].parent), "VPLUG_LOGITS_BUILD": "never"}
-    env = lab.environment(folder, *site, VLLM_CACHE_ROOT=str(kept), **more)
-    found = engines.start(folder, model, SUITES, ["exact", engines.OFF, "safe"], env)
-    figures.append(engines.line("one process", found))
-    return found
+    return started("one process", model, SUITES, ["exact", engines.OFF, "safe"], **more)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -7,48 +7,26 @@ from typing import Any
 
 import engines
 import pytest
+from engines import MODES, Started
 from widened import widened
-
-import lab
-
-MODES = ["exact", "safe"]
 
 
 @pytest.fixture(scope="module")
-def several(
-    tmp_path_factory: pytest.TempPathFactory,
-    model: Path,
-    site: list[Path],
-    artefacts: dict[str, Path],
-    kept: Path,
-    figures: list[str],
-) -> Any:
+def several(started: Started, model: Path, artefacts: dict[str, Path]) -> Any:
     """Started switched off; the other modes come later, so their files have to be named."""
-    folder = tmp_path_factory.mktemp("several")
-    env = lab.environment(folder, *site, VLLM_CACHE_ROOT=str(kept), VLLM_ENABLE_V1_MULTIPROCESSING="1")
     modes = [engines.OFF, *(f"{mode}={artefacts[mode]}" for mode in MODES)]
-    found = engines.start(folder, model, ["short"], modes, env)
-    figures.append(engines.line("several processes", found))
-    return found
+    return started("several processes", model, ["short"], modes, VLLM_ENABLE_V1_MULTIPROCESSING="1")
 
 
 @pytest.fixture(scope="module")
 def parallel(
-    tmp_path_factory: pytest.TempPathFactory,
-    model: Path,
-    site: list[Path],
-    artefacts: dict[str, Path],
-    kept: Path,
-    figures: list[str],
+    tmp_path_factory: pytest.TempPathFactory, started: Started, model: Path, artefacts: dict[str, Path]
 ) -> Any:
-    folder = tmp_path_factory.mktemp("parallel")
-    shared = widened(model, folder)
-    more = {"VLLM_ENABLE_V1_MULTIPROCESSING": "1", "VLLM_CPU_OMP_THREADS_BIND": "0|1", "VLLM_CACHE_ROOT": str(kept)}
-    env = lab.environment(folder, *site, VPLUG_LOGITS_ARTEFACT=str(artefacts["exact"]), **more)
+    shared = widened(model, tmp_path_factory.mktemp("widened"))
     modes = ["exact", engines.OFF, f"safe={artefacts['safe']}"]
-    found = engines.start(folder, shared, ["short"], modes, env, tensor_parallel=2)
-    figures.append(engines.line("tensor parallel 2", found))
-    return found
+    more = {"VLLM_ENABLE_V1_MULTIPROCESSING": "1", "VLLM_CPU_OMP_THREADS_BIND": "0|1"}
+    more["VPLUG_LOGITS_ARTEFACT"] = str(artefacts["exact"])
+    return started("tensor parallel 2", shared, ["short"], modes, tensor_parallel=2, **more)
 
 
 def test_switched_off_no_process_has_anything_of_it(several: Any) -> None:
