@@ -1,4 +1,8 @@
 //! Which instructions the kernels use.
+#![expect(
+    unsafe_code,
+    reason = "functions with instructions that not every processor has are unsafe to call"
+)]
 
 /// A set of instructions that the kernels are written for.
 ///
@@ -62,6 +66,38 @@ impl Isa {
     pub fn best() -> Self {
         Self::available().pop().unwrap_or(Self::Portable)
     }
+}
+
+/// Runs plain code, compiled for these instructions: what the compiler makes of loops is then as wide as they are.
+///
+/// The closure and all that it calls must be inlined to gain from it.
+#[inline(always)]
+pub fn compiled_for<R>(isa: Isa, work: impl FnOnce() -> R) -> R {
+    #[cfg(target_arch = "x86_64")]
+    {
+        assert!(isa == Isa::Portable || isa.runs_here());
+        match isa {
+            // SAFETY: the instructions were found on this processor.
+            Isa::Avx512 => return unsafe { with_avx512(work) },
+            // SAFETY: as above.
+            Isa::Avx2 => return unsafe { with_avx2(work) },
+            Isa::Portable => {}
+        }
+    }
+    let _ = isa;
+    work()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn with_avx2<R>(work: impl FnOnce() -> R) -> R {
+    work()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
+fn with_avx512<R>(work: impl FnOnce() -> R) -> R {
+    work()
 }
 
 #[cfg(test)]
