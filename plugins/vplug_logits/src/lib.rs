@@ -14,6 +14,7 @@
     reason = "sizes are checked once, where a shape is made; between float and integer is what a kernel goes all day"
 )]
 
+pub mod after;
 pub mod encode;
 pub mod isa;
 pub mod layout;

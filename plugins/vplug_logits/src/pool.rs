@@ -245,42 +245,48 @@ impl Pool {
     }
 }
 
-/// A slice of which tasks write disjoint parts.
-pub struct Shared<'a, T> {
-    first: *mut T,
-    len: usize,
-    slice: PhantomData<&'a mut [T]>,
+/// Runs `task(number, part)` for each task, each with a part of the slice of its own.
+///
+/// # Parameters
+///
+/// `part`: the part of each task; ascending, and no two overlap.
+///
+/// # Panics
+///
+/// Parts overlap or leave the slice, or a task panicked.
+pub fn over<T: Send>(
+    slice: &mut [T],
+    tasks: usize,
+    threads: usize,
+    part: impl Fn(usize) -> Range<usize> + Sync,
+    task: impl Fn(usize, &mut [T]) + Sync,
+) {
+    let mut end = 0;
+    let parts_fit = (0..tasks).all(|number| {
+        let range = part(number);
+        let follows = range.start >= end && range.end >= range.start;
+        end = range.end;
+        follows
+    });
+    assert!(parts_fit && end <= slice.len(), "parts of a slice overlap or leave it");
+    let whole = Whole(slice.as_mut_ptr(), PhantomData);
+    run(tasks, threads, &|number| {
+        let range = part(number);
+        task(number, whole.part(range));
+    });
 }
 
-// SAFETY: it is a borrowed slice, handed out in disjoint parts.
-unsafe impl<T: Send> Sync for Shared<'_, T> {}
-// SAFETY: as for a `&mut [T]`.
-unsafe impl<T: Send> Send for Shared<'_, T> {}
+/// A slice, handed out in parts that do not overlap: `over` has seen to it, and each task runs once.
+struct Whole<'a, T>(*mut T, PhantomData<&'a mut [T]>);
 
-impl<'a, T> Shared<'a, T> {
-    /// A slice to share.
-    pub const fn of(slice: &'a mut [T]) -> Self {
-        Self {
-            first: slice.as_mut_ptr(),
-            len: slice.len(),
-            slice: PhantomData,
-        }
-    }
+// SAFETY: each thread gets parts of its own of a `&mut [T]`.
+unsafe impl<T: Send> Sync for Whole<'_, T> {}
 
-    /// A part of it.
-    ///
-    /// # Safety
-    ///
-    /// No other part that is in use overlaps it.
-    ///
-    /// # Panics
-    ///
-    /// The range ends beyond the slice.
-    #[expect(clippy::mut_from_ref, reason = "that parts do not overlap is the caller's promise")]
-    pub unsafe fn part(&self, range: Range<usize>) -> &mut [T] {
-        assert!(range.start <= range.end && range.end <= self.len);
-        // SAFETY: inside the borrowed slice, and no other reference to it is in use.
-        unsafe { std::slice::from_raw_parts_mut(self.first.add(range.start), range.len()) }
+impl<T> Whole<'_, T> {
+    #[expect(clippy::mut_from_ref, reason = "the parts do not overlap")]
+    fn part(&self, range: Range<usize>) -> &mut [T] {
+        // SAFETY: inside the slice, which is borrowed mutably for as long as `self` lives, and part of no other range.
+        unsafe { std::slice::from_raw_parts_mut(self.0.add(range.start), range.len()) }
     }
 }
 
@@ -325,7 +331,7 @@ mod tests {
     use std::time::Duration;
     use std::{panic, thread};
 
-    use super::run;
+    use super::{over, run};
 
     #[test]
     fn each_task_runs_once() {
@@ -341,6 +347,21 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn each_task_has_a_part_of_its_own() {
+        let mut numbers = vec![0; 1003];
+        let part = |number: usize| number * 100..((number + 1) * 100).min(1003);
+        over(&mut numbers, 11, 3, part, |number, part| part.fill(number));
+        assert!(numbers.iter().enumerate().all(|(index, &number)| number == index / 100));
+    }
+
+    #[test]
+    fn parts_that_overlap_are_refused() {
+        let overlap = panic::catch_unwind(|| over(&mut [0; 9], 2, 2, |number| number..number + 2, |_, _| {}));
+        let beyond = panic::catch_unwind(|| over(&mut [0; 3], 2, 2, |number| number * 2..number * 2 + 2, |_, _| {}));
+        assert!(overlap.is_err() && beyond.is_err());
     }
 
     #[test]

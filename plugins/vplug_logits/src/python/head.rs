@@ -1,0 +1,179 @@
+//! A head: a sketch, the live weight, and what a mode asks for.
+
+use std::sync::{Mutex, PoisonError};
+
+use half::{bf16, f16};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use super::dlpack::Tensor;
+use super::sketch::{Sketch, weight_of};
+use crate::after::{After, Kind};
+use crate::step::{self, Done, Out, Outcome, Rules, Workspace};
+
+/// Workspaces that are kept for the next step; more are made where more threads come at once.
+const KEPT: usize = 4;
+
+/// One head.
+///
+/// Args:
+///     sketch: What is scanned.
+///     weight: DLPack capsule of the live weight: float32, bfloat16 or float16 (rows >= V, d), each row in one piece.
+///     dtype: "float32", "bfloat16" or "float16": of the logits.
+///     rows: R, rows that are rescored first.
+///     limit: Rows of a state that are rescored at most.
+///     share: Of the window; None: there is none.
+///     possible: The share of the bound beyond which no exact logit is believed.
+///     of_state: Twice the length of the longest row (and of the mean).
+///     of_transformed: Twice the length of the longest code.
+///     cap: The host's soft cap, or None.
+///     estimates: Whether rows that are not rescored have their estimate, or -inf.
+///
+/// Raises:
+///     TypeError: A weight of another type or on another device.
+///     ValueError: Shapes that do not fit.
+#[pyclass(frozen, module = "vplug_logits._kernels")]
+pub struct Head {
+    sketch: Py<Sketch>,
+    weight: Tensor,
+    rules: Rules,
+    workspaces: Mutex<Vec<Workspace>>,
+}
+
+#[pymethods]
+impl Head {
+    #[new]
+    #[pyo3(signature = (
+        sketch, weight, *, dtype, rows, limit, share, possible, of_state, of_transformed, cap, estimates,
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "keywords, each for something else")]
+    fn new(
+        py: Python<'_>,
+        sketch: Py<Sketch>,
+        weight: &Bound<'_, PyAny>,
+        dtype: &str,
+        rows: usize,
+        limit: usize,
+        share: Option<f64>,
+        possible: f64,
+        of_state: f64,
+        of_transformed: f64,
+        cap: Option<f64>,
+        estimates: bool,
+    ) -> PyResult<Self> {
+        let kind = match dtype {
+            "float32" => Kind::Single,
+            "bfloat16" => Kind::Brain,
+            "float16" => Kind::Half,
+            _ => return Err(PyValueError::new_err(format!("dtype: {dtype:?} is none of float32, bfloat16, float16"))),
+        };
+        let weight = Tensor::of(weight, "weight")?;
+        let (found, shape) = (weight_of(&weight)?, sketch.borrow(py).shape);
+        if found.width() != shape.width() || found.rows() < shape.vocabulary() {
+            return Err(PyValueError::new_err(format!(
+                "weight: {} x {} is no head of a sketch of {} x {}",
+                found.rows(),
+                found.width(),
+                shape.vocabulary(),
+                shape.width()
+            )));
+        }
+        if rows == 0 || limit < rows {
+            return Err(PyValueError::new_err(format!("rows: {rows} of at most {limit}; 1 and more are possible")));
+        }
+        let after = After { cap, kind };
+        let rules = Rules { rows, limit, share, possible, of_state, of_transformed, after, estimates };
+        Ok(Self { sketch, weight, rules, workspaces: Mutex::default() })
+    }
+
+    /// The logits of states.
+    ///
+    /// Args:
+    ///     states: DLPack capsule of float32 (n, d), contiguous.
+    ///     out: Of the dtype of the logits (n, columns >= V), contiguous; of states that were answered the first V
+    ///         columns are written.
+    ///     lost: The share of |a| |b| by which float32 sums may be wrong.
+    ///     threads: How many may work.
+    ///
+    /// Returns:
+    ///     How each state was answered: bytes (n,), 0 fine, 1 not finite, 2 out of range, 3 too wide a window, 4 a live
+    ///     logit that its code cannot explain; rows that were rescored, in all and for one state at most; estimates that
+    ///     were lowered; seconds of rescoring; seconds of all.
+    #[expect(clippy::type_complexity, reason = "a tuple is what costs least")]
+    fn step<'py>(
+        &self,
+        py: Python<'py>,
+        states: &Bound<'_, PyAny>,
+        out: &Bound<'_, PyAny>,
+        lost: f64,
+        threads: usize,
+    ) -> PyResult<(Bound<'py, PyBytes>, usize, usize, usize, f64, f64)> {
+        let (states, mut out) = (Tensor::of(states, "states")?, Tensor::of(out, "out")?);
+        states.apart(&out)?;
+        self.weight.apart(&out)?;
+        let sketch = self.sketch.get();
+        let shape = out.shape();
+        let [many, stride] = shape[..] else {
+            return Err(PyValueError::new_err(format!("out: a matrix is wanted, not {shape:?}")));
+        };
+        if stride < sketch.shape.vocabulary() {
+            return Err(PyValueError::new_err(format!(
+                "out: {stride} columns, where the sketch has {} rows",
+                sketch.shape.vocabulary()
+            )));
+        }
+        let from = states.numbers::<f32>(&[many, sketch.shape.width()])?;
+        let to = match self.rules.after.kind {
+            Kind::Single => Out::Single(out.numbers_mut(&shape)?),
+            Kind::Brain => Out::Brain(out.numbers_mut::<bf16>(&shape)?),
+            Kind::Half => Out::Half(out.numbers_mut::<f16>(&shape)?),
+        };
+        let head = step::Head {
+            sketch: sketch.parts()?,
+            widest: &sketch.widest,
+            weight: weight_of(&self.weight)?,
+            rules: self.rules,
+        };
+        let mut done = vec![Done::default(); many];
+        let caught = py.detach(|| {
+            let mut work = self.workspace();
+            let times = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                head.step(sketch.isa, threads, lost, from, to, stride, &mut work, &mut done)
+            }));
+            self.keep(work);
+            times
+        });
+        let times = caught.map_err(|_| PyTypeError::new_err("a kernel panicked: this is a fault of vplug_logits"))?;
+        let outcomes: Vec<u8> = done.iter().map(|one| one.outcome as u8).collect();
+        let fine = || done.iter().filter(|one| one.outcome == Outcome::Fine);
+        Ok((
+            PyBytes::new(py, &outcomes),
+            fine().map(|one| one.rescored).sum(),
+            fine().map(|one| one.rescored).max().unwrap_or(0),
+            fine().map(|one| one.clipped).sum(),
+            times.rescore.as_secs_f64(),
+            times.whole.as_secs_f64(),
+        ))
+    }
+}
+
+impl Head {
+    /// A workspace: one of those that are kept, unless another thread has the list just now, or a fork froze it.
+    fn workspace(&self) -> Workspace {
+        self.workspaces.try_lock().ok().and_then(|mut kept| kept.pop()).unwrap_or_default()
+    }
+
+    fn keep(&self, work: Workspace) {
+        let kept = match self.workspaces.try_lock() {
+            Ok(kept) => Some(kept),
+            Err(std::sync::TryLockError::Poisoned(kept)) => Some(PoisonError::into_inner(kept)),
+            Err(std::sync::TryLockError::WouldBlock) => None,
+        };
+        if let Some(mut kept) = kept
+            && kept.len() < KEPT
+        {
+            kept.push(work);
+        }
+    }
+}
