@@ -13,7 +13,7 @@ STAMP := $(VENV)/.requirements
 BENCH_STAMP := $(VENV)/.requirements-bench
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 # Warnings are errors only here, so that half-written code still builds.
-CLIPPY := cargo clippy --locked --all-targets
+CLIPPY := cargo clippy --locked --workspace --all-targets
 BENCH := $(BIN)/python benches/python
 TEST_PYTHONS := $(BIN)/python tools/test_pythons.py --environments $(VENV)-pythons
 LOGITS_MYPY := $(BIN)/mypy --config-file $(CURDIR)/pyproject.toml --python-executable $(VENV)-vllm/bin/python
@@ -21,16 +21,16 @@ PYTEST_ARGS ?=
 
 export PYO3_PYTHON := $(BIN)/python
 
-.PHONY: help setup dev demo test test-long oracle test-rust test-model test-python test-pythons test-logits test-logits-long test-vllm lint lint-rust lint-python lint-logits format \
-	bench bench-quick bench-setup gate lock wheel clean
+.PHONY: help setup dev demo logits-extension test test-long oracle test-rust test-model test-asan test-python test-pythons test-logits \
+	test-logits-long test-vllm lint lint-rust lint-python lint-logits format bench bench-quick bench-setup gate lock wheel clean
 
 help: ## print this list
-	@awk -F ' ## ' '/^[a-z-]+:.* ## / { sub(/:.*/, "", $$1); printf "  %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ' ## ' '/^[a-z-]+:.* ## / { sub(/:.*/, "", $$1); printf "  %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: $(STAMP) ## make .venv with the pinned tools, from any Python 3.11 or later
 
 $(STAMP): requirements-dev.txt
-	@command -v cargo >/dev/null || { echo "cargo is not on PATH: install Rust 1.88 or later first" >&2; exit 1; }
+	@command -v cargo >/dev/null || { echo "cargo is not on PATH: install Rust 1.89 or later first" >&2; exit 1; }
 	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later was found: name one with PYTHON=..." >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) --require-hashes -r requirements-dev.txt
@@ -49,6 +49,9 @@ wheel: $(STAMP) ## build the wheel into dist/
 	rm -rf dist
 	$(BIN)/maturin build --release --interpreter $(BIN)/python --out dist
 
+logits-extension: $(STAMP) ## build the kernels of plugins/vplug_logits (release profile) and put them among its sources
+	$(BIN)/python tools/logits_extension.py
+
 demo: dev ## build, then answer on your own environment: entry points, time beside importlib.metadata, one `vplug why`
 	@$(BIN)/python tools/demo.py $(PYTHON)
 
@@ -59,11 +62,21 @@ test: test-rust test-model dev wheel ## all tests: Rust, Python here, Python on 
 oracle: dev ## 2,000 generated installations: vLLM's own loader beside ours
 	VPLUG_ORACLE_PAIRS=2000 $(BIN)/python -m pytest tests/test_vllm_oracle.py -s $(PYTEST_ARGS)
 
-test-rust: ## the core's tests; no Python is involved
-	cargo test --locked --quiet
+test-rust: ## the tests of the core and of the plugin's kernels; no Python is involved
+	cargo test --locked --quiet --workspace
 
 test-model: ## every interleaving of the run-once table, by loom
 	RUSTFLAGS="--cfg loom" cargo test --locked --quiet --release --test once_model --target-dir target/loom
+
+test-asan: ## the kernels under AddressSanitizer; skipped, and told, where there is no nightly tool-chain
+	@if ! cargo +nightly --version >/dev/null 2>&1; then \
+		echo "SKIPPED, the kernels were not tested under AddressSanitizer: there is no nightly tool-chain" \
+			"(rustup toolchain install nightly --profile minimal)" >&2; \
+	else \
+		host=$$(rustc +nightly -vV | sed -n 's/^host: //p'); \
+		RUSTFLAGS=-Zsanitizer=address cargo +nightly test --locked --quiet -p vplug_logits --lib --tests \
+			--target "$$host" --target-dir target/asan; \
+	fi
 
 test-python: dev ## pytest in .venv
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
@@ -91,7 +104,7 @@ lint-rust: $(STAMP)
 	cargo fmt --check
 	$(CLIPPY) -- -D warnings
 	$(CLIPPY) --features python -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --quiet
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
 
 lint-python: dev
 	$(BIN)/ruff check .
@@ -140,4 +153,4 @@ lock: $(STAMP) ## renew the lock files
 clean: ## remove everything that was built, the environments too
 	rm -rf target dist build .venv .venv-pythons .venv-vllm .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache
 	find python tests benches tools -name __pycache__ -prune -exec rm -rf {} +
-	rm -f python/vplug_rs/*.so
+	rm -f python/vplug_rs/*.so plugins/vplug_logits/python/vplug_logits/*.so

@@ -1,7 +1,7 @@
 """Run the tests of plugins/vplug_logits: in the environment that holds torch, transformers and a vLLM.
 
-Without `--vllm` those that need no engine, on the sources; with it those in a real vLLM, on the distribution as
-installed: in a folder of its own, so that the loader's own tests there see nothing of it.
+The wheel is built first. Without `--vllm` those that need no engine, on the sources and its extension; with it those in
+a real vLLM, on the wheel as installed: in a folder of its own, so that the loader's own tests there see nothing of it.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 import interpreters  # noqa: E402  the path above is where it lies
+import logits_extension  # noqa: E402  beside this file
 from vllm_environment import NotFetched, environment, install  # noqa: E402
 
-PLUGIN = ROOT / "plugins" / "vplug_logits"
+PLUGIN = logits_extension.PLUGIN
 
 
-def installed(python: Path, folder: Path) -> Path:
-    """The distribution, built and installed into an empty folder; its metadata is found from PYTHONPATH."""
+def installed(python: Path, folder: Path, wheel: Path) -> Path:
+    """The wheel, installed into an empty folder; its metadata is found from PYTHONPATH."""
     shutil.rmtree(folder, ignore_errors=True)
-    install(python, "--no-build-isolation", "--reinstall", "--target", folder, PLUGIN)
+    install(python, "--reinstall", "--target", folder, wheel)
     return folder
 
 
@@ -38,10 +39,13 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         python = environment(arguments.environment)
-        site = installed(python, arguments.environment / "logits") if arguments.vllm else None
+        wheel = logits_extension.wheel()
+        site = installed(python, arguments.environment / "logits", wheel) if arguments.vllm else None
     except NotFetched as reason:
         print(f"SKIPPED, vplug_logits was not tested: {reason}", file=sys.stderr)
         return 1 if os.environ.get("CI") else 0
+    if site is None:
+        logits_extension.place(wheel)
     tests = PLUGIN / "tests" / "real_vllm_logits" if site else PLUGIN
     threads = {"OMP_NUM_THREADS": "2", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
     kept = {key: value for key, value in os.environ.items() if key.startswith("VPLUG_SMOLLM2")}  # what tests are told
