@@ -91,6 +91,8 @@ def build(where: Path, **settings: str) -> Path:
     manifest = (ROOT / "Cargo.toml").read_text("utf-8")
     manifest, cut = re.subn(r"\[\[(?:test|bench)\]\]\n(?:.+\n)+", "", manifest)
     assert cut, "the manifest names its tests"
+    manifest, cut = re.subn(r"(?m)^members = .*\n", "", manifest)
+    assert cut, "the manifest names the other crates, which stay here"
     (where / "Cargo.toml").write_text(manifest, "utf-8")
     # The same folder as the project's own build, so that pyo3 need not be compiled again.
     target = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target") / "unwinder"
