@@ -20,6 +20,7 @@ pub mod isa;
 pub mod layout;
 pub mod pool;
 pub mod query;
+pub mod read;
 pub mod rescore;
 pub mod scan;
 pub mod select;

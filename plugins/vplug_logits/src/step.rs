@@ -51,7 +51,29 @@ pub struct Sketch<'a> {
     pub mean: &'a [f32],
 }
 
-impl Sketch<'_> {
+impl<'a> Sketch<'a> {
+    /// A scan of queries.
+    ///
+    /// # Parameters
+    ///
+    /// `factor`: 0.5 unit step, one for each state; `base`: what is added to each estimate of a state.
+    pub fn scan<'b>(&'b self, queries: &'b Queries, factor: &'b [f32], base: &'b [f32]) -> Scan<'b>
+    where
+        'a: 'b,
+    {
+        Scan::checked(
+            self.shape,
+            self.codes,
+            self.scale,
+            queries.words(),
+            queries.sums(),
+            queries.states(),
+            queries.planes(),
+            factor,
+            base,
+        )
+    }
+
     /// Whether everything is as long as the shape says.
     pub const fn fits(&self) -> bool {
         let (rows, width) = (self.shape.padded_rows(), self.shape.width());
@@ -281,17 +303,7 @@ impl Head<'_> {
             Out::Single(numbers) => (numbers, stride),
             _ => (estimates, vocabulary),
         };
-        let scan = Scan::checked(
-            shape,
-            self.sketch.codes,
-            self.sketch.scale,
-            queries.words(),
-            queries.sums(),
-            queries.states(),
-            queries.planes(),
-            factor,
-            base,
-        );
+        let scan = self.sketch.scan(queries, factor, base);
         scan_all(&scan, isa, threads, targets, pitch, maxima);
 
         let tops = shape.groups();
@@ -627,13 +639,7 @@ impl Pairs<'_> {
             }
         }
         self.exact.resize(self.rows.len(), 0.0);
-        let (rows, owners) = (&*self.rows, &*self.owners);
-        let threads = if rows.len() < 2 * PAIRS { 1 } else { threads };
-        let size = if threads == 1 { rows.len().max(1) } else { PAIRS };
-        let part = |task: usize| task * size..((task + 1) * size).min(rows.len());
-        pool::over(self.exact, rows.len().div_ceil(size), threads, part, |task, out| {
-            rescore(isa, weight, &rows[part(task)], &owners[part(task)], states, out);
-        });
+        rescore_all(isa, threads, weight, self.rows, self.owners, states, self.exact);
         let mut rest = &self.exact[..];
         for one in each {
             let one = inner(one);
@@ -646,7 +652,26 @@ impl Pairs<'_> {
     }
 }
 
-fn scan_all(scan: &Scan<'_>, isa: Isa, threads: usize, estimates: &mut [f32], stride: usize, maxima: &mut [f32]) {
+/// Exact logits of all pairs.
+pub fn rescore_all(
+    isa: Isa,
+    threads: usize,
+    weight: &Weight<'_>,
+    rows: &[u32],
+    owners: &[u32],
+    states: &[f32],
+    exact: &mut [f32],
+) {
+    let threads = if rows.len() < 2 * PAIRS { 1 } else { threads };
+    let size = if threads == 1 { rows.len().max(1) } else { PAIRS };
+    let part = |task: usize| task * size..((task + 1) * size).min(rows.len());
+    pool::over(exact, rows.len().div_ceil(size), threads, part, |task, out| {
+        rescore(isa, weight, &rows[part(task)], &owners[part(task)], states, out);
+    });
+}
+
+/// Scans all rows.
+pub fn scan_all(scan: &Scan<'_>, isa: Isa, threads: usize, estimates: &mut [f32], stride: usize, maxima: &mut [f32]) {
     let supers = scan.shape().supers();
     let each = (TASK / (scan.shape().block_bytes() * (SUPER / 64))).max(1);
     let each = if threads == 1 { supers } else { each };

@@ -5,6 +5,8 @@ With `l_i` the true logit, `e_i` the estimate (see `sketch`), h' the transformed
     |l_i - e_i| <= |h'| r_i + slack                     always (Cauchy-Schwarz)
     (l_i - e_i) / (|h'| r_i / sqrt(d))  ~  N(0, 1)      over random rotations
 
+A backend that scans with a rounded h' adds |h' - rounded| |q_i| to the first, at most `coarse`.
+
 `slack` is what float32 loses in sums of d products, here and in the dense head: four standard deviations of a walk of
 d roundings, 4 sqrt(d) 2^-24 of |a| |b| for a dot product of a and b.
 """
@@ -37,12 +39,14 @@ class Estimates:
         values: float32 `(n, V)`: e.
         length: float32 `(n,)`: |h'|; zero where nothing is known of the errors.
         slack: float32 `(n,)`; infinite where the estimates are not finite.
+        coarse: float32 `(n,)`: what the rounding of h' adds to the bound that always holds, for any row.
         chosen: bool `(n, V)`, rows that are rescored whatever they are estimated at, or None.
     """
 
     values: torch.Tensor
     length: torch.Tensor
     slack: torch.Tensor
+    coarse: torch.Tensor
     chosen: torch.Tensor | None = None
 
 
@@ -51,6 +55,8 @@ class SketchEstimates:
 
     Attributes:
         vocabulary: V, the rows that are estimated.
+        of_state: What float32 may lose grows with this times |h|.
+        of_transformed: ... and with this times |h'|: twice the length of the longest code.
     """
 
     def __init__(self, weight: torch.Tensor, sketch: Sketch, backend: Backend) -> None:
@@ -68,7 +74,7 @@ class SketchEstimates:
         self.vocabulary = sketch.vocabulary
         self._sketch, self._backend = sketch, backend
         reach = _longest(weight[: sketch.vocabulary]) + float(torch.linalg.vector_norm(sketch.mean))
-        self._of_state, self._of_transformed = 2.0 * reach, 2.0 * _longest_code(sketch)
+        self.of_state, self.of_transformed = 2.0 * reach, 2.0 * _longest_code(sketch)
 
     def __call__(self, states: torch.Tensor) -> Estimates:
         """The estimates of some states.
@@ -78,15 +84,18 @@ class SketchEstimates:
         """
         sketch = self._sketch
         transformed = self._backend.transform(sketch, states)
-        values = self._backend.scan(sketch, transformed)
+        values, rounded = self._backend.scan(sketch, transformed)
         values += torch.mv(states, sketch.mean)[:, None]
         length = torch.linalg.vector_norm(transformed, dim=1)
-        lost = 4.0 * sketch.width**0.5 * _UNIT + _lost_in_products()
-        slack = lost * (self._of_state * torch.linalg.vector_norm(states, dim=1) + self._of_transformed * length)
-        return Estimates(values, length, slack)
+        reach = self.of_state * torch.linalg.vector_norm(states, dim=1) + self.of_transformed * length
+        return Estimates(values, length, self.lost() * reach, rounded * (self.of_transformed / 2))
+
+    def lost(self) -> float:
+        """What float32 may lose in a sum of d products, as a share of |a| |b|; settings may change between two steps."""
+        return 4.0 * self._sketch.width**0.5 * _UNIT + _lost_in_products()
 
     def upper(self, estimates: Estimates, share: float) -> torch.Tensor:
-        """e_i + share |h'| r_i + slack.
+        """e_i + share (|h'| r_i + coarse) + slack.
 
         Args:
             estimates: Of some states.
@@ -97,7 +106,8 @@ class SketchEstimates:
         """
         residual = self._sketch.residual[: self.vocabulary].to(torch.float32)
         factor = estimates.length * (share * self._sketch.unit)
-        return torch.addcmul(estimates.values, factor[:, None], residual[None]).add_(estimates.slack[:, None])
+        slack = estimates.slack + share * estimates.coarse
+        return torch.addcmul(estimates.values, factor[:, None], residual[None]).add_(slack[:, None])
 
     def beyond(
         self, estimates: Estimates, share: float, owners: torch.Tensor, ids: torch.Tensor, exact: torch.Tensor
@@ -115,7 +125,8 @@ class SketchEstimates:
             bool `(m,)`.
         """
         residual = self._sketch.residual[ids].to(torch.float32)
-        allowed = estimates.length[owners] * (share * self._sketch.unit) * residual + estimates.slack[owners]
+        slack = estimates.slack + share * estimates.coarse
+        allowed = estimates.length[owners] * (share * self._sketch.unit) * residual + slack[owners]
         return (exact - estimates.values[owners, ids]).abs() > allowed
 
 
@@ -168,7 +179,7 @@ class ClusterEstimates:
         probed.scatter_(1, torch.topk(scores, self._probes, dim=1, sorted=False).indices, True)
         nothing = scores.new_zeros(states.shape[0])
         slack = torch.where(torch.isfinite(scores).all(1), 0.0, torch.inf)
-        return Estimates(scores[:, self._cluster_of], nothing, slack, chosen=probed[:, self._cluster_of])
+        return Estimates(scores[:, self._cluster_of], nothing, slack, nothing, chosen=probed[:, self._cluster_of])
 
 
 def _lost_in_products() -> float:

@@ -15,6 +15,7 @@ from vplug_logits.counters import Counters, Step
 from vplug_logits.errors import BadInputError
 from vplug_logits.estimates import ClusterEstimates, SketchEstimates
 from vplug_logits.kernels import choose
+from vplug_logits.kernels.rules import OUTCOMES
 from vplug_logits.peers import Alone
 from vplug_logits.rounds import Parts, Round
 
@@ -23,11 +24,14 @@ if TYPE_CHECKING:
 
     from vplug_logits.config import Config
     from vplug_logits.kernels import Backend
+    from vplug_logits.kernels.rules import Fused
     from vplug_logits.peers import Peers
     from vplug_logits.sketch import Clusters, Sketch
 
 _SCRATCH = 32 << 20  # bytes of estimates that are worked on at once; a few tensors are as large
 _SHARE = 16  # a state whose window holds more than one row in sixteen goes dense
+
+_NOTHING = torch.empty(0, dtype=torch.int64)
 
 logger = logging.getLogger("vplug_logits")
 
@@ -112,10 +116,12 @@ class Head:
         self.vocabulary = weight.shape[0]
         self._after = After(cap, scale)
         self._parts: Parts | None = None
+        self._fused: Fused | None = None
         if config.mode is not Mode.DENSE:
             chosen = choose(weight.device) if backend is None else backend
             self._parts = self._made_of(sketch, clusters, chosen)
             self.vocabulary = self._parts.estimate.vocabulary
+            self._fused = self._made_in_one(self._parts, sketch)
         widest = self._peers.most(torch.tensor([self.vocabulary], device=weight.device))
         self._portion = max(1, _SCRATCH // (4 * max(1, int(widest))))  # states at a time
 
@@ -213,17 +219,43 @@ class Head:
         return self.dense(states)
 
     def _write(self, parts: Parts, states: torch.Tensor, out: torch.Tensor, step: Step) -> None:
+        if self.vocabulary < out.shape[1]:
+            padding = self.weight[self.vocabulary :].to(torch.float32)
+            out[:, self.vocabulary :] = torch.mm(states.to(torch.float32), padding.T)
+        if self._fused is not None and isinstance(parts.estimate, SketchEstimates):
+            given_up = self._write_in_one(self._fused, parts.estimate.lost(), states, out, step)
+        else:
+            given_up = self._write_in_rounds(parts, states, out, step)
+        if given_up.shape[0]:
+            out[given_up] = self.dense(states[given_up]).to(self.dtype)
+
+    def _write_in_one(
+        self, fused: Fused, lost: float, states: torch.Tensor, out: torch.Tensor, step: Step
+    ) -> torch.Tensor:
+        """Let the backend do the step; gives the indices of the states that it gave up."""
+        report = fused.step(states.detach().to(torch.float32).contiguous(), out, lost)
+        step.rescored += report.rescored
+        step.most = max(step.most, report.most)
+        step.clipped += report.clipped
+        step.rescore_seconds += report.rescore_seconds
+        step.scan_seconds += report.seconds - report.rescore_seconds
+        if not any(report.outcomes):
+            return _NOTHING
+        outcomes = torch.tensor(list(report.outcomes))
+        for number, reason in enumerate(OUTCOMES):
+            if reason is not None:
+                step.fell_back(reason, report.outcomes.count(number))
+        self.drifted = self.drifted or OUTCOMES.index("drift") in report.outcomes
+        return outcomes.nonzero()[:, 0].to(states.device)
+
+    def _write_in_rounds(self, parts: Parts, states: torch.Tensor, out: torch.Tensor, step: Step) -> torch.Tensor:
         begun, before = time.perf_counter(), step.rescore_seconds
         current = Round(parts, states, step)
         top = greedy.choose(current)
         greedy.write(current, top, out[:, : self.vocabulary], step)
-        if self.vocabulary < out.shape[1]:
-            padding = self.weight[self.vocabulary :].to(torch.float32)
-            out[:, self.vocabulary :] = torch.mm(states.to(torch.float32), padding.T)
         given_up = self._closed(current)
         step.scan_seconds += time.perf_counter() - begun - (step.rescore_seconds - before)
-        if given_up.shape[0]:
-            out[given_up] = self.dense(states[given_up]).to(self.dtype)
+        return given_up
 
     def _sample(
         self, states: torch.Tensor, heat: torch.Tensor, seed: int, steps: torch.Tensor, step: Step
@@ -322,6 +354,12 @@ class Head:
 
     def _linear(self, states: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.linear(states, self.weight)
+
+    def _made_in_one(self, parts: Parts, sketch: Sketch | None) -> Fused | None:
+        """The backend's own step, where this process decides alone."""
+        if self._together or sketch is None or not isinstance(parts.estimate, SketchEstimates):
+            return None
+        return parts.backend.fused(self.weight, sketch, parts.rules(parts.estimate))
 
     def _made_of(self, sketch: Sketch | None, clusters: Clusters | None, backend: Backend) -> Parts:
         config, weight = self.config, self.weight

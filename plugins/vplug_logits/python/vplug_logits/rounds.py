@@ -11,6 +11,7 @@ import torch
 
 from vplug_logits.config import Mode
 from vplug_logits.estimates import SketchEstimates
+from vplug_logits.kernels.rules import Rules
 from vplug_logits.selection import counted, pairs, top_of
 
 if TYPE_CHECKING:
@@ -51,6 +52,24 @@ class Parts:
     after: After
     rows: int
     limit: int
+
+    def rules(self, estimate: SketchEstimates) -> Rules:
+        """The same for a backend that does a whole step by itself.
+
+        Args:
+            estimate: What estimates, as a sketch does.
+        """
+        return Rules(
+            rows=self.rows,
+            limit=self.limit,
+            share=self.share,
+            possible=self.possible,
+            of_state=estimate.of_state,
+            of_transformed=estimate.of_transformed,
+            cap=self.after.cap,
+            dtype=self.dtype,
+            estimates=self.config.outside == "estimates",
+        )
 
     @property
     def share(self) -> float | None:

@@ -22,6 +22,8 @@ mod _kernels {
     #[pymodule_export]
     use super::build_info;
     #[pymodule_export]
+    use super::require;
+    #[pymodule_export]
     use super::head::Head;
     #[pymodule_export]
     use super::sketch::{Sketch, read, rescore};
@@ -41,6 +43,18 @@ fn build_info(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     info.set_item("available", Isa::available().into_iter().map(Isa::name).collect::<Vec<_>>())?;
     info.set_item("known", Isa::ALL.map(Isa::name))?;
     Ok(info)
+}
+
+/// Refuse instructions that are not known, or that this processor does not have.
+///
+/// Args:
+///     isa: One of `build_info()["known"]`.
+///
+/// Raises:
+///     ValueError: Which there are.
+#[pyfunction]
+fn require(isa: &str) -> PyResult<()> {
+    isa_of(Some(isa)).map(drop)
 }
 
 /// The instructions that are called so, or the best ones here.

@@ -12,7 +12,8 @@ use crate::query::Queries;
 use crate::scan::Scan;
 use crate::step;
 use crate::weight::{Numbers, Weight};
-use crate::{pool, select, transform};
+use crate::read::read_all;
+use crate::{select, transform};
 
 /// Codes and what belongs to them, borrowed from tensors that stay as they are.
 ///
@@ -257,5 +258,5 @@ pub fn rescore(
 pub fn read(py: Python<'_>, tensor: &Bound<'_, PyAny>, threads: usize) -> PyResult<u64> {
     let tensor = Tensor::of(tensor, "tensor")?;
     let bytes = tensor.numbers::<u8>(&tensor.shape())?;
-    Ok(py.detach(|| pool::read(Isa::best(), bytes, threads)))
+    Ok(py.detach(|| read_all(bytes, threads)))
 }

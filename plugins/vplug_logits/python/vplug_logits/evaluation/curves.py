@@ -52,7 +52,7 @@ class SketchCurve:
 
     def ranks(self, states: torch.Tensor, winners: torch.Tensor) -> torch.Tensor:
         """Rows with a larger estimate than the winner's."""
-        estimates = self.backend.scan(self.sketch, self.backend.transform(self.sketch, states.float()))
+        estimates, _ = self.backend.scan(self.sketch, self.backend.transform(self.sketch, states.float()))
         return (estimates > estimates.gather(1, winners[:, None])).sum(1)
 
     def points(self) -> list[tuple[int, float]]:

@@ -14,6 +14,7 @@ from vplug_logits.kernels import choose
 
 if TYPE_CHECKING:
     from vplug_logits.kernels import Backend
+    from vplug_logits.kernels.rules import Fused, Rules
     from vplug_logits.sketch import Clusters, Sketch
 
 
@@ -42,7 +43,7 @@ class Watcher:
         self.rescored.append(torch.zeros(len(states), dtype=torch.int64))
         return moved
 
-    def scan(self, sketch: Sketch, transformed: torch.Tensor) -> torch.Tensor:
+    def scan(self, sketch: Sketch, transformed: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """As `Backend.scan`."""
         return self._backend.scan(sketch, transformed)
 
@@ -57,6 +58,10 @@ class Watcher:
         """As `Backend.rescore`."""
         self.rescored[-1] += torch.bincount(owners, minlength=len(states)).cpu()
         return self._backend.rescore(weight, rows, owners, states)
+
+    def fused(self, weight: torch.Tensor, sketch: Sketch, rules: Rules) -> Fused | None:
+        """None: what is done in one piece cannot be watched."""
+        del weight, sketch, rules
 
 
 class HeadMethod:

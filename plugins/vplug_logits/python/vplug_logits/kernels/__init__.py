@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     import torch
 
+    from vplug_logits.kernels.rules import Fused, Rules
     from vplug_logits.sketch import Clusters, Sketch
 
 
@@ -31,7 +32,7 @@ class Backend(Protocol):
         """
         ...
 
-    def scan(self, sketch: Sketch, transformed: torch.Tensor) -> torch.Tensor:
+    def scan(self, sketch: Sketch, transformed: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The estimates of all centred logits: scale_i ((2 c_i - K) / 2) . h'.
 
         Args:
@@ -39,7 +40,8 @@ class Backend(Protocol):
             transformed: h', float32 `(n, d)`.
 
         Returns:
-            float32 `(n, V)`, fresh and contiguous.
+            float32 `(n, V)`, fresh and contiguous; and float32 `(n,)`, how far (as a length) the h' that was scanned
+            with may be from `transformed`: 0 where nothing was rounded.
         """
         ...
 
@@ -68,6 +70,19 @@ class Backend(Protocol):
 
         Returns:
             float32 `(m,)`, not yet rounded to the dtype of the logits.
+        """
+        ...
+
+    def fused(self, weight: torch.Tensor, sketch: Sketch, rules: Rules) -> Fused | None:
+        """A whole step of one head in one call, for a process that holds the vocabulary alone.
+
+        Args:
+            weight: The live weight; kept, not copied.
+            sketch: Of its first V rows.
+            rules: What the mode asks for.
+
+        Returns:
+            None: this backend has no such thing, or not for this weight.
         """
         ...
 

@@ -13,6 +13,7 @@ from vplug_logits.layout import segments
 from vplug_logits.sketch import BLOCK
 
 if TYPE_CHECKING:
+    from vplug_logits.kernels.rules import Fused, Rules
     from vplug_logits.sketch import Clusters, Sketch
 
 SCRATCH = 64 << 20  # bytes, the limit for anything that is unpacked or gathered at once
@@ -38,12 +39,13 @@ class PlainBackend:
             out.addmm_(wide[:, start : start + step], sketch.transform[start : start + step].to(dtype))
         return out.to(torch.float32)
 
-    def scan(self, sketch: Sketch, transformed: torch.Tensor) -> torch.Tensor:
+    def scan(self, sketch: Sketch, transformed: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """As `Backend.scan`."""
         many, bits = transformed.shape[0], sketch.bits
         estimates = transformed.new_empty(many, sketch.vocabulary)
+        nothing = transformed.new_zeros(many)
         if not estimates.numel():
-            return estimates
+            return estimates, nothing
         parts = segments(transformed, bits)  # (n, 8 / bits, bytes)
         queries = parts.reshape(many, -1)
         middle = 0.5 if bits == _SIGNED else -0.5 * (2**bits - 1)
@@ -57,7 +59,7 @@ class PlainBackend:
             scale = sketch.scale[first:last].to(torch.float32).mul_(sketch.unit)
             dots = torch.mm(queries, codes[: last - first].T)
             torch.mul(dots.add_(offsets), scale, out=estimates[:, first:last])
-        return estimates
+        return estimates, nothing
 
     def scan_centroids(self, clusters: Clusters, states: torch.Tensor) -> torch.Tensor:
         """As `Backend.scan_centroids`."""
@@ -80,6 +82,10 @@ class PlainBackend:
             mine = states if states.shape[0] == 1 else states.index_select(0, owners[start : start + step])
             torch.sum(gathered.mul_(mine), dim=1, out=out[start : start + step])
         return out
+
+    def fused(self, weight: torch.Tensor, sketch: Sketch, rules: Rules) -> Fused | None:
+        """As `Backend.fused`: there is none."""
+        del weight, sketch, rules
 
 
 def _unpack(packed: torch.Tensor, bits: int, scratch: torch.Tensor) -> torch.Tensor:
