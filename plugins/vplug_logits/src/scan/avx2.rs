@@ -1,0 +1,163 @@
+//! Sums with AVX2: products of bytes are added in pairs in i16 for as long as they fit, then in i32.
+#![expect(unsafe_code, reason = "loads and stores of vectors go through pointers")]
+
+use std::arch::x86_64::{
+    __m256i, _MM_HINT_T0, _mm_loadu_si128, _mm_prefetch, _mm256_abs_epi8, _mm256_add_epi16, _mm256_add_epi32,
+    _mm256_and_si256, _mm256_cvtph_ps, _mm256_loadu_si256, _mm256_madd_epi16, _mm256_maddubs_epi16, _mm256_set1_epi8,
+    _mm256_set1_epi16, _mm256_set1_epi32, _mm256_setzero_si256, _mm256_sign_epi8, _mm256_srli_epi32, _mm256_storeu_ps,
+    _mm256_storeu_si256, _mm256_xor_si256,
+};
+use std::array::from_fn;
+use std::ops::Range;
+
+use half::f16;
+
+use super::sink::Sink;
+use super::{Batch, Dots, LANE_BYTES, Scan, TOGETHER};
+use crate::layout::{BLOCK, Bits};
+
+/// Rows of a vector.
+const TILE: usize = 8;
+/// Vectors of a lane.
+const TILES: usize = BLOCK / TILE;
+/// How far ahead codes are asked for, in bytes.
+const AHEAD: usize = 4096;
+/// The most queries at a time: more sums than registers hold would help nobody.
+const MOST: usize = 4;
+
+/// Hands each block's sums to `sink`.
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(super) fn scan<S: Sink>(scan: &Scan<'_>, blocks: Range<usize>, sink: &mut S) {
+    let mut dots: Dots = [[0; BLOCK]; TOGETHER];
+    for block in blocks {
+        let scales = widened(scan.scales(block));
+        for batch in scan.batches(MOST) {
+            let codes = scan.block(block);
+            match scan.shape.bits() {
+                Bits::One => several::<1>(codes, batch, &mut dots),
+                Bits::Two => several::<2>(codes, batch, &mut dots),
+                Bits::Four => several::<4>(codes, batch, &mut dots),
+                Bits::Eight => {
+                    several::<8>(codes, batch, &mut dots);
+                    // The codes were taken less 128, and the padding of a query is 0.
+                    for (dots, sum) in dots[..batch.count].iter_mut().zip(&scan.sums[batch.first..]) {
+                        *dots = dots.map(|dot| dot.wrapping_add(sum.wrapping_mul(128)));
+                    }
+                }
+            }
+            sink.take(block, batch.first, batch.count, &scales, &dots);
+        }
+    }
+}
+
+#[target_feature(enable = "avx2")]
+fn several<const BITS: i32>(codes: &[[u8; LANE_BYTES]], batch: Batch<'_>, dots: &mut Dots) {
+    match batch.count {
+        1 => tiles::<BITS, 1, 4>(codes, batch, dots),
+        2 => tiles::<BITS, 2, 4>(codes, batch, dots),
+        3 => tiles::<BITS, 3, 2>(codes, batch, dots),
+        _ => tiles::<BITS, 4, 2>(codes, batch, dots),
+    }
+}
+
+/// `COUNT` queries, `WIDE` vectors at a time.
+#[target_feature(enable = "avx2")]
+fn tiles<const BITS: i32, const COUNT: usize, const WIDE: usize>(
+    codes: &[[u8; LANE_BYTES]],
+    batch: Batch<'_>,
+    dots: &mut Dots,
+) {
+    let segments = 8 / BITS as usize;
+    // Each segment adds two products to an i16: 127 of the largest size fit at one bit, 42 at two, 8 at four. Eight bits are
+    // at most 128 apart from 128, and two products fit.
+    let lanes_at_once = match BITS {
+        1 => 7,
+        2 => 5,
+        4 => 2,
+        _ => 1,
+    };
+    for first in (0..TILES).step_by(WIDE) {
+        let mut sums = [[_mm256_setzero_si256(); WIDE]; COUNT];
+        let mut words = batch.lanes(segments);
+        for codes in codes.chunks(lanes_at_once) {
+            let mut pairs = [[_mm256_setzero_si256(); WIDE]; COUNT];
+            for (codes, words) in codes.iter().zip(&mut words) {
+                let mut raw: [_; WIDE] = from_fn(|tile| load(codes, first + tile));
+                for segment in 0..segments {
+                    let words = words.segment::<COUNT>(segment);
+                    for query in 0..COUNT {
+                        let word = _mm256_set1_epi32(words[query]);
+                        for tile in 0..WIDE {
+                            let product = product::<BITS>(raw[tile], word);
+                            pairs[query][tile] = _mm256_add_epi16(pairs[query][tile], product);
+                        }
+                    }
+                    raw = raw.map(|raw| _mm256_srli_epi32::<BITS>(raw));
+                }
+            }
+            for (sums, pairs) in sums.iter_mut().zip(pairs) {
+                for (sum, pairs) in sums.iter_mut().zip(pairs) {
+                    *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+                }
+            }
+        }
+        for (dots, sums) in dots.iter_mut().zip(sums) {
+            for (tile, sum) in sums.into_iter().enumerate() {
+                store(dots, first + tile, sum);
+            }
+        }
+    }
+}
+
+/// The lowest codes of each byte times a query, in pairs. Of eight bits, which would not fit, 128 are taken away first.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn product<const BITS: i32>(raw: __m256i, word: __m256i) -> __m256i {
+    if BITS == 8 {
+        let codes = _mm256_xor_si256(raw, _mm256_set1_epi8(-128));
+        _mm256_maddubs_epi16(_mm256_abs_epi8(codes), _mm256_sign_epi8(word, codes))
+    } else {
+        let codes = _mm256_and_si256(raw, _mm256_set1_epi8(((1_u32 << BITS) - 1) as i8));
+        _mm256_maddubs_epi16(codes, word)
+    }
+}
+
+/// A vector of codes; what follows in memory is asked for in time: a prefetch reads nothing, wherever it points.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load(codes: &[u8; LANE_BYTES], tile: usize) -> __m256i {
+    let codes: &[u8; LANE_BYTES / TILES] = &codes.as_chunks().0[tile];
+    if tile.is_multiple_of(2) {
+        _mm_prefetch::<_MM_HINT_T0>(codes.as_ptr().wrapping_add(AHEAD).cast());
+    }
+    // SAFETY: 32 bytes are there, and need not be aligned.
+    unsafe { _mm256_loadu_si256(codes.as_ptr().cast()) }
+}
+
+/// Keeps the sums of 8 rows.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn store(dots: &mut [i32; BLOCK], tile: usize, sums: __m256i) {
+    let dots: &mut [i32; TILE] = &mut dots.as_chunks_mut().0[tile];
+    // SAFETY: there is room for 8 numbers, and it need not be aligned.
+    unsafe { _mm256_storeu_si256(dots.as_mut_ptr().cast(), sums) }
+}
+
+/// The scales of a block's rows in f32.
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+fn widened(scales: &[f16]) -> [f32; BLOCK] {
+    let mut wide = [0.0; BLOCK];
+    for (wide, scales) in wide
+        .as_chunks_mut::<TILE>()
+        .0
+        .iter_mut()
+        .zip(scales.as_chunks::<TILE>().0)
+    {
+        // SAFETY: 8 scales of 16 bits are there, and need not be aligned.
+        let scales = unsafe { _mm_loadu_si128(scales.as_ptr().cast()) };
+        // SAFETY: there is room for 8 numbers, and it need not be aligned.
+        unsafe { _mm256_storeu_ps(wide.as_mut_ptr(), _mm256_cvtph_ps(scales)) };
+    }
+    wide
+}
