@@ -3,6 +3,7 @@
 //! It answers what `vplug_logits/{rounds,greedy}.py` answer for one process alone, in the same order: estimate, rescore
 //! the best R, place the window at the best exact logit, rescore what it holds, write. Each state is answered by itself,
 //! whatever stands beside it; one that cannot be is given back with the reason, for the host to answer densely.
+#![expect(unsafe_code, reason = "tasks write different columns of one matrix")]
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -13,11 +14,11 @@ use half::{bf16, f16};
 
 use crate::after::{After, Kind};
 use crate::isa::{Isa, compiled_for};
-use crate::layout::{SUPER, Shape};
+use crate::layout::{BLOCK, GROUPS, SUPER, Shape};
 use crate::pool;
 use crate::query::Queries;
 use crate::rescore::rescore;
-use crate::scan::Scan;
+use crate::scan::{Rows, Scan};
 use crate::select::{self, Scratch, Window};
 use crate::transform::{transform, transform_wide};
 use crate::weight::Weight;
@@ -61,17 +62,17 @@ impl<'a> Sketch<'a> {
     where
         'a: 'b,
     {
-        Scan::checked(
-            self.shape,
-            self.codes,
-            self.scale,
-            queries.words(),
-            queries.sums(),
-            queries.states(),
-            queries.planes(),
+        Scan {
+            shape: self.shape,
+            codes: self.codes,
+            scale: self.scale,
+            words: queries.words(),
+            sums: queries.sums(),
+            states: queries.states(),
+            planes: queries.planes(),
             factor,
             base,
-        )
+        }
     }
 
     /// Whether everything is as long as the shape says.
@@ -672,12 +673,19 @@ pub fn rescore_all(
 
 /// Scans all rows.
 pub fn scan_all(scan: &Scan<'_>, isa: Isa, threads: usize, estimates: &mut [f32], stride: usize, maxima: &mut [f32]) {
-    let supers = scan.shape().supers();
-    let each = (TASK / (scan.shape().block_bytes() * (SUPER / 64))).max(1);
+    let supers = scan.shape.supers();
+    let each = (TASK / (scan.shape.block_bytes() * (SUPER / BLOCK))).max(1);
     let each = if threads == 1 { supers } else { each };
-    let (estimates, maxima) = scan.targets(estimates, stride, maxima);
+    let (many, groups) = (scan.states, scan.shape.groups());
+    let estimates = Rows::new(estimates, many, scan.shape.vocabulary(), stride);
+    let maxima = Rows::new(maxima, many, groups, groups);
     pool::run(supers.div_ceil(each), threads, &|task| {
-        scan.run(isa, task * each..((task + 1) * each).min(supers), &estimates, &maxima);
+        let range = task * each..((task + 1) * each).min(supers);
+        // SAFETY: ranges of different tasks do not overlap, and each task runs once.
+        let mut columns = unsafe { estimates.part(scan.columns(&range)) };
+        // SAFETY: as above.
+        let mut tops = unsafe { maxima.part(range.start * GROUPS..range.end * GROUPS) };
+        scan.run(isa, range, &mut columns, &mut tops);
     });
 }
 

@@ -126,7 +126,10 @@ impl Tensor {
         }
         // SAFETY: DLPack has as many numbers there as dimensions.
         let shape = unsafe { slice::from_raw_parts(raw.shape, many) };
-        shape.iter().map(|&length| usize::try_from(length).unwrap_or(0)).collect()
+        shape
+            .iter()
+            .map(|&length| usize::try_from(length).unwrap_or(0))
+            .collect()
     }
 
     /// The numbers from one entry to the next, for each dimension.
@@ -169,9 +172,17 @@ impl Tensor {
                 T::NAME
             )));
         }
-        let pointer = self.raw().data.cast::<u8>().wrapping_add(self.raw().byte_offset as usize).cast::<T>();
+        let pointer = self
+            .raw()
+            .data
+            .cast::<u8>()
+            .wrapping_add(self.raw().byte_offset as usize)
+            .cast::<T>();
         if pointer.is_null() || !pointer.is_aligned() {
-            return Err(PyValueError::new_err(format!("{}: the memory is missing or not aligned", self.name)));
+            return Err(PyValueError::new_err(format!(
+                "{}: the memory is missing or not aligned",
+                self.name
+            )));
         }
         Ok(pointer)
     }
@@ -214,10 +225,17 @@ impl Tensor {
     /// Another type, no matrix, or rows that overlap or run backwards.
     pub fn rows<T: Number>(&self) -> PyResult<(&[T], usize, usize, usize)> {
         let (shape, strides) = (self.shape(), self.strides());
-        let ([rows, width], [stride, step]) = (shape[..], strides[..]) else {
-            return Err(PyValueError::new_err(format!("{}: a matrix is wanted, not {shape:?}", self.name)));
+        let (&[rows, width], &[stride, step]) = (&shape[..], &strides[..]) else {
+            return Err(PyValueError::new_err(format!(
+                "{}: a matrix is wanted, not {shape:?}",
+                self.name
+            )));
         };
-        let stride = if rows > 1 { usize::try_from(stride).unwrap_or(0) } else { width };
+        let stride = if rows > 1 {
+            usize::try_from(stride).unwrap_or(0)
+        } else {
+            width
+        };
         if width == 0 || (width > 1 && step != 1) || stride < width {
             return Err(PyValueError::new_err(format!(
                 "{}: rows of {shape:?} with strides {strides:?} do not each lie in one piece; hand over a contiguous tensor",
@@ -230,19 +248,30 @@ impl Tensor {
         let many = stride.checked_mul(rows - 1).and_then(|most| most.checked_add(width));
         let many = many.ok_or_else(|| PyValueError::new_err(format!("{}: the shape is out of range", self.name)))?;
         // SAFETY: as in `numbers`: the last number of a tensor with these strides is the last one here.
-        Ok((unsafe { slice::from_raw_parts(self.first::<T>()?, many) }, rows, width, stride))
+        Ok((
+            unsafe { slice::from_raw_parts(self.first::<T>()?, many) },
+            rows,
+            width,
+            stride,
+        ))
     }
 
     /// How many numbers a tensor of this shape has, if this one is it and lies in one piece.
     fn whole(&self, wanted: &[usize]) -> PyResult<usize> {
         let shape = self.shape();
         if shape != wanted {
-            return Err(PyValueError::new_err(format!("{}: {wanted:?} is wanted, not {shape:?}", self.name)));
+            return Err(PyValueError::new_err(format!(
+                "{}: {wanted:?} is wanted, not {shape:?}",
+                self.name
+            )));
         }
         let mut step = 1;
         for (&length, stride) in shape.iter().zip(self.strides()).rev() {
             if length > 1 && stride != step {
-                return Err(PyValueError::new_err(format!("{}: the numbers do not lie in one piece", self.name)));
+                return Err(PyValueError::new_err(format!(
+                    "{}: the numbers do not lie in one piece",
+                    self.name
+                )));
             }
             step *= length as i64;
         }
@@ -265,7 +294,10 @@ impl Tensor {
     pub fn apart(&self, other: &Self) -> PyResult<()> {
         let ((first, last), (begin, end)) = (self.span(), other.span());
         if first < end && begin < last {
-            return Err(PyValueError::new_err(format!("{} and {} overlap in memory", self.name, other.name)));
+            return Err(PyValueError::new_err(format!(
+                "{} and {} overlap in memory",
+                self.name, other.name
+            )));
         }
         Ok(())
     }

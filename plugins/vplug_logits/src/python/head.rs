@@ -66,7 +66,11 @@ impl Head {
             "float32" => Kind::Single,
             "bfloat16" => Kind::Brain,
             "float16" => Kind::Half,
-            _ => return Err(PyValueError::new_err(format!("dtype: {dtype:?} is none of float32, bfloat16, float16"))),
+            _ => {
+                return Err(PyValueError::new_err(format!(
+                    "dtype: {dtype:?} is none of float32, bfloat16, float16"
+                )));
+            }
         };
         let weight = Tensor::of(weight, "weight")?;
         let (found, shape) = (weight_of(&weight)?, sketch.borrow(py).shape);
@@ -80,11 +84,27 @@ impl Head {
             )));
         }
         if rows == 0 || limit < rows {
-            return Err(PyValueError::new_err(format!("rows: {rows} of at most {limit}; 1 and more are possible")));
+            return Err(PyValueError::new_err(format!(
+                "rows: {rows} of at most {limit}; 1 and more are possible"
+            )));
         }
         let after = After { cap, kind };
-        let rules = Rules { rows, limit, share, possible, of_state, of_transformed, after, estimates };
-        Ok(Self { sketch, weight, rules, workspaces: Mutex::default() })
+        let rules = Rules {
+            rows,
+            limit,
+            share,
+            possible,
+            of_state,
+            of_transformed,
+            after,
+            estimates,
+        };
+        Ok(Self {
+            sketch,
+            weight,
+            rules,
+            workspaces: Mutex::default(),
+        })
     }
 
     /// The logits of states.
@@ -161,7 +181,11 @@ impl Head {
 impl Head {
     /// A workspace: one of those that are kept, unless another thread has the list just now, or a fork froze it.
     fn workspace(&self) -> Workspace {
-        self.workspaces.try_lock().ok().and_then(|mut kept| kept.pop()).unwrap_or_default()
+        self.workspaces
+            .try_lock()
+            .ok()
+            .and_then(|mut kept| kept.pop())
+            .unwrap_or_default()
     }
 
     fn keep(&self, work: Workspace) {

@@ -22,9 +22,9 @@ mod _kernels {
     #[pymodule_export]
     use super::build_info;
     #[pymodule_export]
-    use super::require;
-    #[pymodule_export]
     use super::head::Head;
+    #[pymodule_export]
+    use super::require;
     #[pymodule_export]
     use super::sketch::{Sketch, read, rescore};
 }
@@ -40,7 +40,10 @@ fn build_info(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     info.set_item("version", env!("CARGO_PKG_VERSION"))?;
     info.set_item("profile", if cfg!(debug_assertions) { "debug" } else { "release" })?;
     info.set_item("isa", Isa::best().name())?;
-    info.set_item("available", Isa::available().into_iter().map(Isa::name).collect::<Vec<_>>())?;
+    info.set_item(
+        "available",
+        Isa::available().into_iter().map(Isa::name).collect::<Vec<_>>(),
+    )?;
     info.set_item("known", Isa::ALL.map(Isa::name))?;
     Ok(info)
 }
@@ -61,12 +64,13 @@ fn require(isa: &str) -> PyResult<()> {
 fn isa_of(name: Option<&str>) -> PyResult<Isa> {
     let Some(name) = name else { return Ok(Isa::best()) };
     let listed = |isas: &[Isa]| isas.iter().map(|isa| isa.name()).collect::<Vec<_>>().join(", ");
-    let isa = Isa::named(name).ok_or_else(|| {
-        PyValueError::new_err(format!("isa: {name:?} is none of {}", listed(&Isa::ALL)))
-    })?;
+    let isa = Isa::named(name)
+        .ok_or_else(|| PyValueError::new_err(format!("isa: {name:?} is none of {}", listed(&Isa::ALL))))?;
     if isa.runs_here() {
         return Ok(isa);
     }
     let here = listed(&Isa::available());
-    Err(PyValueError::new_err(format!("isa: this processor has no {name}; it has {here}")))
+    Err(PyValueError::new_err(format!(
+        "isa: this processor has no {name}; it has {here}"
+    )))
 }

@@ -9,10 +9,9 @@ use super::isa_of;
 use crate::isa::Isa;
 use crate::layout::{BLOCK, Bits, LANE, Shape};
 use crate::query::Queries;
-use crate::scan::Scan;
+use crate::read::read_all;
 use crate::step;
 use crate::weight::{Numbers, Weight};
-use crate::read::read_all;
 use crate::{select, transform};
 
 /// Codes and what belongs to them, borrowed from tensors that stay as they are.
@@ -63,8 +62,7 @@ impl Sketch {
         isa: Option<&str>,
     ) -> PyResult<Self> {
         let bits = Bits::of(bits).ok_or_else(|| PyValueError::new_err(format!("no codes of {bits} bits are known")))?;
-        let shape =
-            Shape::new(vocabulary, width, bits).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let shape = Shape::new(vocabulary, width, bits).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let residual = Tensor::of(residual, "residual")?;
         let widest = select::widest(residual.numbers::<f16>(&[shape.padded_rows()])?);
         let sketch = Self {
@@ -94,12 +92,7 @@ impl Sketch {
     ///     states: DLPack capsule of float32 (n, d), contiguous.
     ///     out: The same, written.
     ///     threads: How many may work.
-    fn transform(
-        &self,
-        py: Python<'_>,
-        states: &Bound<'_, PyAny>,
-        out: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
+    fn transform(&self, py: Python<'_>, states: &Bound<'_, PyAny>, out: &Bound<'_, PyAny>) -> PyResult<()> {
         let (states, mut out) = (Tensor::of(states, "states")?, Tensor::of(out, "out")?);
         states.apart(&out)?;
         let many = states.shape().first().copied().unwrap_or(0);
@@ -108,7 +101,11 @@ impl Sketch {
         let to = out.numbers_mut::<f32>(&[many, width])?;
         let matrix = self.parts()?.matrix;
         py.detach(|| {
-            let turn = if self.shape.bits() == Bits::Eight { transform::transform_wide } else { transform::transform };
+            let turn = if self.shape.bits() == Bits::Eight {
+                transform::transform_wide
+            } else {
+                transform::transform
+            };
             turn(self.isa, matrix, width, from, 0..width, to);
         });
         Ok(())
@@ -146,8 +143,11 @@ impl Sketch {
             let mut queries = Queries::new();
             queries.fill(self.isa, &self.shape, from, many);
             lost.copy_from_slice(queries.lost());
-            let factor: Vec<f32> =
-                queries.steps().iter().map(|&step| (0.5 * self.unit * f64::from(step)) as f32).collect();
+            let factor: Vec<f32> = queries
+                .steps()
+                .iter()
+                .map(|&step| (0.5 * self.unit * f64::from(step)) as f32)
+                .collect();
             let base = vec![0.0; many];
             let mut maxima = vec![0.0; many * self.shape.groups()];
             step::scan_all(
@@ -230,16 +230,25 @@ pub fn rescore(
         return Err(PyValueError::new_err("states: a matrix is wanted"));
     };
     if width != matrix.width() {
-        return Err(PyValueError::new_err(format!("states: {width} numbers wide, where rows have {}", matrix.width())));
+        return Err(PyValueError::new_err(format!(
+            "states: {width} numbers wide, where rows have {}",
+            matrix.width()
+        )));
     }
     let pairs = rows.shape();
     let numbered = |tensor: &Tensor, most: usize, name: &str| -> PyResult<Vec<u32>> {
         let inside = |&id: &i64| u32::try_from(id).ok().filter(|&id| (id as usize) < most);
-        tensor.numbers::<i64>(&pairs)?.iter().map(inside).collect::<Option<_>>().ok_or_else(|| {
-            PyValueError::new_err(format!("{name}: an index is outside 0..{most}"))
-        })
+        tensor
+            .numbers::<i64>(&pairs)?
+            .iter()
+            .map(inside)
+            .collect::<Option<_>>()
+            .ok_or_else(|| PyValueError::new_err(format!("{name}: an index is outside 0..{most}")))
     };
-    let (rows, owners) = (numbered(&rows, matrix.rows(), "rows")?, numbered(&owners, many, "owners")?);
+    let (rows, owners) = (
+        numbered(&rows, matrix.rows(), "rows")?,
+        numbered(&owners, many, "owners")?,
+    );
     let states = states.numbers::<f32>(&[many, width])?;
     let out = out.numbers_mut::<f32>(&pairs)?;
     py.detach(|| step::rescore_all(isa, threads, &matrix, &rows, &owners, states, out));

@@ -45,7 +45,13 @@ impl<T: Copy> Guarded<T> {
         let first = unsafe { map.add(start) }.cast::<T>();
         // SAFETY: fresh memory does not overlap `numbers`.
         unsafe { ptr::copy_nonoverlapping(numbers.as_ptr(), first, numbers.len()) };
-        Self { map, mapped, first, len: numbers.len(), numbers: PhantomData }
+        Self {
+            map,
+            mapped,
+            first,
+            len: numbers.len(),
+            numbers: PhantomData,
+        }
     }
 }
 
