@@ -1,4 +1,5 @@
 //! Which instructions the kernels use.
+#![expect(clippy::inline_always, reason = "what is inlined is compiled for the instructions of its caller")]
 #![expect(
     unsafe_code,
     reason = "functions with instructions that not every processor has are unsafe to call"
@@ -71,6 +72,10 @@ impl Isa {
 /// Runs plain code, compiled for these instructions: what the compiler makes of loops is then as wide as they are.
 ///
 /// The closure and all that it calls must be inlined to gain from it.
+///
+/// # Panics
+///
+/// The processor lacks the instructions.
 #[inline(always)]
 pub fn compiled_for<R>(isa: Isa, work: impl FnOnce() -> R) -> R {
     #[cfg(target_arch = "x86_64")]
