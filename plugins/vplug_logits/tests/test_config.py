@@ -26,12 +26,20 @@ from vplug_logits.errors import ConfigError
 def test_a_mode_brings_its_defaults(mode: str, bits: int, rows: int, z: float) -> None:
     made = Config.of(mode)
     assert (made.mode, made.bits, made.rows, made.z) == (Mode(mode), bits, rows, z)
-    assert (made.outside, made.build, made.cache, made.artefact) == ("estimates", "auto", None, None)
+    assert (made.outside, made.build, made.cache, made.artefact, made.backend) == (
+        "estimates",
+        "auto",
+        None,
+        None,
+        "auto",
+    )
 
 
 def test_what_is_named_stands_over_the_default() -> None:
-    made = Config.of("safe", bits=4, rows=9, z=6.0, outside="-inf", build="never", cache="/c", artefact="/a")
-    assert dataclasses.astuple(made) == (Mode.SAFE, 4, 9, 6.0, "-inf", "never", "/c", "/a")
+    made = Config.of(
+        "safe", bits=4, rows=9, z=6.0, outside="-inf", build="never", cache="/c", artefact="/a", backend="cpu"
+    )
+    assert dataclasses.astuple(made) == (Mode.SAFE, 4, 9, 6.0, "-inf", "never", "/c", "/a", "cpu")
 
 
 @pytest.mark.parametrize(
@@ -54,6 +62,7 @@ def test_what_is_named_stands_over_the_default() -> None:
         {"mode": "fast", "z": float("nan")},
         {"outside": "zero"},
         {"build": "later"},
+        {"backend": "numpy"},
     ],
 )
 def test_a_value_that_means_nothing_is_refused_with_its_field(wrong: dict[str, Any]) -> None:
@@ -90,11 +99,12 @@ def test_every_variable_is_read() -> None:
         "VPLUG_LOGITS_OUTSIDE": "-INF",
         "VPLUG_LOGITS_CACHE": "~/kept",
         "VPLUG_LOGITS_ARTEFACT": "/some/file",
+        "VPLUG_LOGITS_BACKEND": " Triton",
     }
     assert set(environment) == {variable.name for variable in config.VARIABLES}
     made = Config.from_environment(environment)
     cache = os.path.expanduser("~/kept")
-    assert made == Config(Mode.SAFE, 4, 77, 6.5, "-inf", "wait", cache, "/some/file")
+    assert made == Config(Mode.SAFE, 4, 77, 6.5, "-inf", "wait", cache, "/some/file", "triton")
 
 
 @pytest.mark.parametrize(
@@ -113,6 +123,7 @@ def test_every_variable_is_read() -> None:
         ("VPLUG_LOGITS_Z", "wide", "number"),
         ("VPLUG_LOGITS_Z", "nan", "finite"),
         ("VPLUG_LOGITS_OUTSIDE", "inf", "-inf"),
+        ("VPLUG_LOGITS_BACKEND", "tritn", "Is 'triton' meant?"),
     ],
 )
 def test_a_near_miss_names_the_variable_and_what_is_possible(name: str, text: str, said: str) -> None:

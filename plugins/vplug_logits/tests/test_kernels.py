@@ -12,7 +12,7 @@ from vplug_logits.reference import clusters as reference_clusters
 from vplug_logits.reference import dense
 from vplug_logits.reference import sketch as reference
 
-BACKEND = choose(torch.device("cpu"))
+BACKEND = choose(torch.device("cpu"), "torch")
 
 
 @pytest.mark.parametrize("bits", [1, 2, 4, 8])

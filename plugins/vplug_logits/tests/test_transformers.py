@@ -14,7 +14,7 @@ from vplug_logits import Patched, Sampling, artefact, digest, patch
 from vplug_logits.build import build
 from vplug_logits.calibrate import calibrate
 from vplug_logits.config import Config
-from vplug_logits.errors import ArtefactForeignError, BadInputError, ConfigError, UnsupportedHeadError
+from vplug_logits.errors import ArtefactForeignError, BackendError, BadInputError, ConfigError, UnsupportedHeadError
 
 VOCABULARY = 2051
 EXACT, SAFE = Config.of("exact", rows=16), Config.of("safe", bits=4, rows=32)
@@ -422,3 +422,12 @@ def test_a_head_that_fails_its_self_test_is_not_put_in(monkeypatch: pytest.Monke
 def test_settings_that_mean_nothing_are_refused(more: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         patch(model_of("Llama"), **more)
+
+
+def test_a_backend_that_is_named_and_cannot_serve_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    model = model_of("Llama")
+    before = model.lm_head.forward
+    with pytest.raises(BackendError, match="backend triton: it serves no device of type cpu"):
+        patch(model, config=Config.of("safe", bits=4, rows=32, backend="triton"))
+    assert model.lm_head.forward == before

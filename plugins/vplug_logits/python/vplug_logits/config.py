@@ -7,7 +7,7 @@ import math
 import os
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from vplug_logits.errors import ConfigError
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 Outside = Literal["estimates", "-inf"]
 Build = Literal["auto", "wait", "never"]
+BackendName = Literal["auto", "cpu", "triton", "torch"]
+
+AUTO: BackendName = "auto"
 
 ON, OFF = ("1", "on", "true", "yes"), ("0", "off", "false", "no")
 BITS = (1, 2, 4, 8)
@@ -69,6 +72,7 @@ class Config:
             for it, `never`: dense stays.
         cache: The folder of artefacts, or None: beside the model, else the user's cache.
         artefact: The one file to use, or None: looked for.
+        backend: What computes; `auto`: the best one that serves the device of the weight.
 
     Raises:
         ConfigError: A value that means nothing.
@@ -82,11 +86,13 @@ class Config:
     build: Build = "auto"
     cache: str | None = None
     artefact: str | None = None
+    backend: BackendName = AUTO
 
     def __post_init__(self) -> None:
         _one_of("mode", self.mode, tuple(Mode))
         _one_of("outside", self.outside, get_args(Outside))
         _one_of("build", self.build, get_args(Build))
+        _one_of("backend", self.backend, get_args(BackendName))
         if type(self.bits) is not int or self.bits not in BITS:
             raise ConfigError(f"bits: {self.bits!r} is no width of a code; possible: {_listed(map(str, BITS))}.")
         if self.mode is Mode.EXACT and self.bits != DEFAULTS[Mode.EXACT].bits:
@@ -108,6 +114,7 @@ class Config:
         build: Build = "auto",
         cache: str | None = None,
         artefact: str | None = None,
+        backend: BackendName = AUTO,
     ) -> Config:
         """A configuration with the defaults of its mode where nothing is said.
 
@@ -120,6 +127,7 @@ class Config:
             build: As the attribute.
             cache: As the attribute.
             artefact: As the attribute.
+            backend: As the attribute.
 
         Raises:
             ConfigError: A value that means nothing.
@@ -135,6 +143,7 @@ class Config:
             build=build,
             cache=cache,
             artefact=artefact,
+            backend=backend,
         )
 
     @classmethod
@@ -165,6 +174,7 @@ class Config:
                 build="wait" if build == "wait" else "never" if build == "never" else "auto",
                 cache=_path(found, CACHE),
                 artefact=_path(found, ARTEFACT),
+                backend=cast("BackendName", _choice(found, BACKEND, get_args(BackendName))),
             )
         except ConfigError as error:
             field, _, rest = str(error).partition(":")
@@ -188,6 +198,7 @@ class Config:
 
 LOGITS, BUILD, CODE_BITS, ROWS = "VPLUG_LOGITS", "VPLUG_LOGITS_BUILD", "VPLUG_LOGITS_BITS", "VPLUG_LOGITS_ROWS"
 Z, OUTSIDE, CACHE, ARTEFACT = "VPLUG_LOGITS_Z", "VPLUG_LOGITS_OUTSIDE", "VPLUG_LOGITS_CACHE", "VPLUG_LOGITS_ARTEFACT"
+BACKEND = "VPLUG_LOGITS_BACKEND"
 
 _VARIABLE_OF = {"bits": CODE_BITS, "rows": ROWS, "z": Z}
 
@@ -228,7 +239,25 @@ VARIABLES = (
     Variable(OUTSIDE, "`estimates`, `-inf`", "`estimates`", "what stands for logits that were not rescored"),
     Variable(CACHE, "a folder", "beside the model, else the user's cache", "where artefacts are kept"),
     Variable(ARTEFACT, "a file", "looked for", "the artefact to use; nothing is built"),
+    Variable(
+        BACKEND,
+        "`auto`, `cpu`, `triton`, `torch`",
+        "`auto`",
+        "what computes: the best one that serves the device, or the one that is named",
+    ),
 )
+
+
+def backend_named(text: str) -> BackendName:
+    """The backend that a word names, whatever its case.
+
+    Args:
+        text: The word; `auto` is one.
+
+    Raises:
+        ConfigError: No backend is called so.
+    """
+    return cast("BackendName", _word("backend", text, get_args(BackendName)))
 
 
 def why_off(environment: Mapping[str, str] | None = None) -> str | None:

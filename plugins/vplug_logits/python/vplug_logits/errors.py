@@ -31,6 +31,19 @@ class BuildError(LogitsError):
     """A sketch could not be built; the text names the model, the cause and the next step."""
 
 
+class BackendError(LogitsError):
+    """A backend cannot serve a device.
+
+    Attributes:
+        name: Of the backend.
+        reason: Why not, one sentence without the name.
+    """
+
+    def __init__(self, name: str, reason: str, *, next_step: str = "") -> None:
+        super().__init__(f"backend {name}: {reason}" + (f" {next_step}" if next_step else ""))
+        self.name, self.reason, self.next_step = name, reason, next_step
+
+
 class ArtefactError(LogitsError):
     """An artefact cannot be used.
 

@@ -14,7 +14,7 @@ from vplug_logits.config import CLUSTER_SIZE, Mode
 from vplug_logits.counters import Counters, Step
 from vplug_logits.errors import BadInputError
 from vplug_logits.estimates import ClusterEstimates, SketchEstimates
-from vplug_logits.kernels import choose
+from vplug_logits.kernels.registry import Choice, chosen
 from vplug_logits.kernels.rules import OUTCOMES
 from vplug_logits.peers import Alone
 from vplug_logits.rounds import Parts, Round
@@ -51,6 +51,8 @@ class Head:
         start: The id of row 0.
         vocabulary: The rows that the sketch speaks of; rows of the weight beyond are padding.
         error: What the two stages raised in the last call, which dense then answered; None: nothing.
+        backend: The name of what computes, "" in mode `dense`.
+        passed_over: Name -> why not, of the backends that come before it for this device; empty where one was named.
         drifted: Whether a live logit was found that its code cannot explain: the weights were changed, and all states
             are answered densely from then on.
     """
@@ -82,7 +84,7 @@ class Head:
             clusters: Of the whole vocabulary, with its ids; needed in mode `clusters`.
             dense: What the host computes without us, `(n, d) -> (n, rows)`, local to this process (no gather);
                 None: `torch.nn.functional.linear(states, weight)`.
-            backend: What computes; None: the best one for the device.
+            backend: What computes; None: what the configuration names, or the best one for the device.
             start: The id of row 0 of the weight, where it is a shard of the vocabulary.
             dtype: Of what `dense` returns; None: the weight's.
             cap: The soft cap that the host applies to the logits afterwards: cap tanh(l / cap).
@@ -93,6 +95,7 @@ class Head:
 
         Raises:
             BadInputError: A sketch or clusters that are missing or do not fit the weight; NaN or infinity in it.
+            BackendError: The backend that the configuration names cannot serve the device.
             ConfigError: `cap` or `scale` that is no positive number.
         """
         if weight.dim() != 2 or weight.dtype not in digest.DTYPES:  # noqa: PLR2004
@@ -117,9 +120,11 @@ class Head:
         self._after = After(cap, scale)
         self._parts: Parts | None = None
         self._fused: Fused | None = None
+        self.backend, self.passed_over = "", {}
         if config.mode is not Mode.DENSE:
-            chosen = choose(weight.device) if backend is None else backend
-            self._parts = self._made_of(sketch, clusters, chosen)
+            choice = chosen(weight.device, config.backend) if backend is None else Choice(backend, {})
+            self.backend, self.passed_over = choice.backend.name, dict(choice.passed_over)
+            self._parts = self._made_of(sketch, clusters, choice.backend)
             self.vocabulary = self._parts.estimate.vocabulary
             self._fused = self._made_in_one(self._parts, sketch)
         widest = self._peers.most(torch.tensor([self.vocabulary], device=weight.device))

@@ -50,6 +50,7 @@ def test_the_layer_gives_the_same_greedy_token_and_exact_top_logits(
     assert torch.equal(answer.argmax(1), dense.argmax(1))
     best = dense.argmax(1, keepdim=True)
     layers.assert_close(answer.gather(1, best), dense.gather(1, best))
+    assert f"by backend {the_head()['backend']}" in the_head()["reason"] and the_head()["backend"]
     counters = the_head()["counters"]
     assert counters["rows"] == 40
     assert set(counters["fallbacks"]) <= {"window"}
@@ -240,6 +241,15 @@ class TestLeftDense:
         head_of(installed, written(tmp_path / "a", weight, bits=4))
         self.check(processor, head, "has 4 bits")
 
+    def test_one_whose_backend_is_named_and_cannot_serve(
+        self, installed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        processor, head, weight = made()
+        monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+        head_of(installed, written(tmp_path / "a", weight), VPLUG_LOGITS_BACKEND="triton")
+        self.check(processor, head, "backend triton: it serves no device of type cpu")
+        assert the_head()["backend"] == ""
+
     def test_one_that_fails_the_self_test(
         self, installed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -247,7 +257,7 @@ class TestLeftDense:
 
         processor, head, weight = made()
         path = written(tmp_path / "a", weight)
-        head_of(installed, path)
+        head_of(installed, path, VPLUG_LOGITS_BACKEND="torch")
         # a backend that computes something else
         genuine = plain.PlainBackend.rescore
         monkeypatch.setattr(plain.PlainBackend, "rescore", lambda *words: genuine(*words) + 1)
@@ -261,7 +271,7 @@ class TestFaults:
         processor, head, weight = made()
         asked = states()
         dense = processor(head, asked)
-        head_of(installed, written(tmp_path / "a", weight))
+        head_of(installed, written(tmp_path / "a", weight), VPLUG_LOGITS_BACKEND="torch")
         processor(head, asked)
         assert the_head()["state"] == "active", the_head()
         return processor, head, asked, dense

@@ -18,7 +18,14 @@ def head(**more: Any) -> dict[str, Any]:
     counters = Counters()
     counters.add(Step(rows=8, rescored=300, most=60, seconds=0.5))
     counters.fallback("window", 2)
-    told = {"name": "lm_head", "rank": 1, "mode": "safe", "state": "active", "reason": "from a file"}
+    told = {
+        "name": "lm_head",
+        "rank": 1,
+        "mode": "safe",
+        "backend": "torch",
+        "state": "active",
+        "reason": "from a file",
+    }
     return told | {"counters": counters.snapshot() | {"errors": 3}} | more
 
 
@@ -46,7 +53,7 @@ def test_counters_come_with_head_rank_and_process(folder: Path) -> None:
     assert found[f"vplug_logits_errors_total{{{words}}}"] == 3
     assert found[f"vplug_logits_rescored_most{{{words}}}"] == 60
     (active,) = [name for name in found if name.startswith("vplug_logits_active")]
-    assert 'mode="safe"' in active
+    assert 'mode="safe"' in active and 'backend="torch"' in active
     assert 'reason="from a file"' in active
     assert found[active] == 1
     (fallback,) = [name for name in found if name.startswith("vplug_logits_fallback_rows_total")]

@@ -121,6 +121,7 @@ def patch(
         ConfigError: `mode` and `config` together, or a temperature that is not above 0.
         BuildError: The model cannot be calibrated.
         ArtefactError: The artefact is damaged, or of another head.
+        BackendError: The backend that the config names cannot serve the device.
         BadInputError: The artefact has other bits than asked for, or no clusters where they are needed.
     """
     if config is not None and mode is not None:

@@ -82,7 +82,7 @@ class HeadMethod:
         """
         self.name, self._shape = str(config.mode), Shape(*weight.shape)
         self._sketch, self._clusters, self._mode = sketch, clusters, config.mode
-        self._watcher = Watcher(choose(weight.device))
+        self._watcher = Watcher(choose(weight.device, config.backend))
         self._head = Head(weight, config, sketch=sketch, clusters=clusters, backend=self._watcher)
 
     def answer(self, states: torch.Tensor) -> Answer:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from vplug_logits.config import AUTO
+
 if TYPE_CHECKING:
     import torch
 
@@ -87,13 +89,17 @@ class Backend(Protocol):
         ...
 
 
-def choose(device: torch.device) -> Backend:
-    """The best backend for a device: so far torch's own operations, anywhere.
+def choose(device: torch.device, wanted: str = AUTO) -> Backend:
+    """The best backend for a device, or the one that is named; `registry.chosen` says why not the others, too.
 
     Args:
         device: Where weight and sketch are.
-    """
-    from vplug_logits.kernels.plain import PlainBackend
+        wanted: `auto`, or a name.
 
-    del device
-    return PlainBackend()
+    Raises:
+        ConfigError: A name that is unknown.
+        BackendError: The one that is named cannot serve.
+    """
+    from vplug_logits.kernels.registry import chosen
+
+    return chosen(device, wanted).backend

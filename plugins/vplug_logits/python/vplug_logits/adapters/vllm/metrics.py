@@ -47,7 +47,7 @@ class Collector:
         return []
 
     def collect(self) -> Iterator[Any]:
-        """`vplug_logits_active` (1 or 0, with mode and reason), the counters, and fallbacks by reason."""
+        """`vplug_logits_active` (1 or 0, with mode, backend and reason), the counters, and fallbacks by reason."""
         try:
             yield from list(self._metrics())
         except Exception as error:  # noqa: BLE001  # all of the server's other metrics are behind this one
@@ -62,7 +62,7 @@ class Collector:
         active = GaugeMetricFamily(
             "vplug_logits_active",
             "1 for a head that is answered in two stages, 0 for one that is left dense, and why.",
-            labels=(*_LABELS, "mode", "reason"),
+            labels=(*_LABELS, "mode", "backend", "reason"),
         )
         fallbacks = CounterMetricFamily(
             "vplug_logits_fallback_rows", "Hidden states that were answered densely.", labels=(*_LABELS, "reason")
@@ -75,7 +75,7 @@ class Collector:
         )
         for pid, head in heads:
             words = (head["name"], str(head["rank"]), str(pid))
-            active.add_metric((*words, head["mode"], head["reason"]), float(head["state"] == "active"))
+            active.add_metric((*words, head["mode"], head["backend"], head["reason"]), float(head["state"] == "active"))
             found = head["counters"]
             for name, metric in counters.items():
                 metric.add_metric(words, found[name])

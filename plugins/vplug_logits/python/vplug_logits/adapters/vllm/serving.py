@@ -112,6 +112,7 @@ class Serving:
             "name": self.name,
             "rank": self.rank,
             "mode": str(self._config.mode),
+            "backend": "" if self._head is None else self._head.backend,
             "state": self.state,
             "reason": self.reason,
             "counters": counters,

@@ -114,6 +114,7 @@ def head(  # noqa: PLR0913, PLR0917  # what a head is made of
 
     Raises:
         ArtefactError: Missing, damaged, or of another head.
+        BackendError: The backend that is named cannot serve the device.
         UnsupportedHeadError: The self-test failed.
     """
     weight = lm_head.weight
@@ -142,4 +143,9 @@ def head(  # noqa: PLR0913, PLR0917  # what a head is made of
     size = f"{rows.stop - rows.start} x {weight.shape[1]}, {digest.DTYPES[weight.dtype]}"
     is_judged = config.mode is not Mode.CLUSTERS and config.outside == "estimates"
     spread = Spread(sketch, config, after) if is_judged else None
-    return made, spread, f"mode {config.mode} at {config.bits} bits ({size}), from {path}"
+    return made, spread, f"mode {config.mode} at {config.bits} bits ({size}), from {path}, by {_computing(made)}"
+
+
+def _computing(made: Head) -> str:
+    """What computes, and why nothing better does."""
+    return "; ".join([f"backend {made.backend}", *(f"not {name}: {why}" for name, why in made.passed_over.items())])

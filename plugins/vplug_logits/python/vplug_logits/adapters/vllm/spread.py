@@ -34,7 +34,7 @@ class Spread:
     """
 
     def __init__(self, sketch: Sketch, config: Config, after: After) -> None:
-        self._sketch, self._backend = sketch, choose(sketch.codes.device)
+        self._sketch, self._backend = sketch, choose(sketch.codes.device, config.backend)
         residual = sketch.residual[: sketch.vocabulary].to(torch.float32).mean()
         self._sigma = float(residual) * sketch.unit / sketch.width**0.5  # of a state of length 1
         self._rows = min(config.rows, sketch.vocabulary)

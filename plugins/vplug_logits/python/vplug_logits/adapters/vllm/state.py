@@ -17,8 +17,8 @@ class State:
             imported), "patched" (see `heads`) or "refused".
         reason: In one sentence.
         mode: What is asked for, or None.
-        heads: For each head that has made logits: name, rank, mode, state ("looking", "building", "active", "dense"),
-            reason, counters.
+        heads: For each head that has made logits: name, rank, mode, backend ("" while it is not active), state
+            ("looking", "building", "active", "dense"), reason, counters.
         failures: Calls in which the patch itself failed and vLLM's own function answered.
     """
 
