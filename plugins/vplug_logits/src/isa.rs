@@ -1,5 +1,8 @@
 //! Which instructions the kernels use.
-#![expect(clippy::inline_always, reason = "what is inlined is compiled for the instructions of its caller")]
+#![expect(
+    clippy::inline_always,
+    reason = "what is inlined is compiled for the instructions of its caller"
+)]
 #![expect(
     unsafe_code,
     reason = "functions with instructions that not every processor has are unsafe to call"

@@ -1,5 +1,8 @@
 //! Reading bytes and doing nothing with them: the speed that no scan can pass.
-#![expect(clippy::inline_always, reason = "what is inlined is compiled for the instructions of its caller")]
+#![expect(
+    clippy::inline_always,
+    reason = "what is inlined is compiled for the instructions of its caller"
+)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

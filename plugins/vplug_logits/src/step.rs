@@ -3,7 +3,10 @@
 //! It answers what `vplug_logits/{rounds,greedy}.py` answer for one process alone, in the same order: estimate, rescore
 //! the best R, place the window at the best exact logit, rescore what it holds, write. Each state is answered by itself,
 //! whatever stands beside it; one that cannot be is given back with the reason, for the host to answer densely.
-#![expect(clippy::inline_always, reason = "what is inlined is compiled for the instructions of its caller")]
+#![expect(
+    clippy::inline_always,
+    reason = "what is inlined is compiled for the instructions of its caller"
+)]
 #![expect(unsafe_code, reason = "tasks write different columns of one matrix")]
 
 use std::ops::Range;

@@ -120,7 +120,6 @@ impl Head {
     ///     How each state was answered: bytes (n,), 0 fine, 1 not finite, 2 out of range, 3 too wide a window, 4 a live
     ///     logit that its code cannot explain; rows that were rescored, in all and for one state at most; estimates that
     ///     were lowered; seconds of rescoring; seconds of all.
-    #[expect(clippy::type_complexity, reason = "a tuple is what costs least")]
     fn step<'py>(
         &self,
         py: Python<'py>,

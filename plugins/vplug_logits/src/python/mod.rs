@@ -1,10 +1,6 @@
 //! The binding: takes tensors, checks them, and lets other Python threads run while kernels do.
 
-#![expect(
-    clippy::doc_markdown,
-    clippy::needless_pass_by_value,
-    reason = "doc comments become Python's docstrings, and PyO3 makes owned arguments"
-)]
+#![expect(clippy::doc_markdown, reason = "doc comments become Python's docstrings")]
 
 mod dlpack;
 mod head;
