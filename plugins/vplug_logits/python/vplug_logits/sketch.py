@@ -37,7 +37,7 @@ def padded_rows(vocabulary: int) -> int:
     return -(-vocabulary // BLOCK) * BLOCK
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)  # backends keep what they made of one
 class Sketch:
     """A low-bit code of each row of a head.
 

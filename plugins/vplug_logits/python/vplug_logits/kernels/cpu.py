@@ -39,7 +39,7 @@ class CpuBackend(PlainBackend):
         """
         self.isa = isa or str(_kernels.build_info()["isa"])
         _kernels.require(self.isa)
-        self._sketches: WeakKeyDictionary[torch.Tensor, _kernels.Sketch] = WeakKeyDictionary()
+        self._sketches: WeakKeyDictionary[Sketch, _kernels.Sketch] = WeakKeyDictionary()
 
     def transform(self, sketch: Sketch, states: torch.Tensor) -> torch.Tensor:
         """As `Backend.transform`."""
@@ -91,9 +91,9 @@ class CpuBackend(PlainBackend):
 
     def _of(self, sketch: Sketch) -> _kernels.Sketch:
         """The sketch as the kernels hold it; made once for each."""
-        known = self._sketches.get(sketch.codes)
+        known = self._sketches.get(sketch)
         if known is None:
-            known = self._sketches[sketch.codes] = _kernels.Sketch(
+            known = self._sketches[sketch] = _kernels.Sketch(
                 sketch.vocabulary,
                 sketch.width,
                 sketch.bits,
