@@ -63,6 +63,22 @@ impl Queries {
     ///
     /// A number of states that is another one, or instructions that this processor has not.
     pub fn fill(&mut self, isa: Isa, shape: &Shape, transformed: &[f32], n: usize) {
+        self.fill_planes(
+            isa,
+            shape,
+            transformed,
+            n,
+            if shape.bits() == Bits::Eight { 2 } else { 1 },
+        );
+    }
+
+    /// The same with a given number of planes, 1 or 2, whatever the codes are.
+    ///
+    /// # Panics
+    ///
+    /// As `fill`, and for another number.
+    pub fn fill_planes(&mut self, isa: Isa, shape: &Shape, transformed: &[f32], n: usize, planes: usize) {
+        assert!(matches!(planes, 1 | 2), "{planes} planes of a state");
         assert!(isa.runs_here(), "{} does not run here", isa.name());
         let (width, padded) = (shape.width(), shape.padded_width());
         assert!(
@@ -71,7 +87,7 @@ impl Queries {
             transformed.len()
         );
         self.states = n;
-        self.planes = if shape.bits() == Bits::Eight { 2 } else { 1 };
+        self.planes = planes;
         let count = self.count();
         self.words.resize(count * padded / LANE, 0);
         self.sums.resize(count, 0);

@@ -118,6 +118,8 @@ impl Sketch {
     ///     out: Of float32 (n, V), contiguous, written.
     ///     lost: Of float32 (n,), written: a bound of |h' - its int8|.
     ///     threads: How many may work.
+    ///     planes: int8 for each number of h', 1 or 2; None: 2 at 8 bits.
+    #[pyo3(signature = (transformed, out, lost, threads, planes=None))]
     fn scan(
         &self,
         py: Python<'_>,
@@ -125,7 +127,12 @@ impl Sketch {
         out: &Bound<'_, PyAny>,
         lost: &Bound<'_, PyAny>,
         threads: usize,
+        planes: Option<usize>,
     ) -> PyResult<()> {
+        let planes = planes.unwrap_or(if self.shape.bits() == Bits::Eight { 2 } else { 1 });
+        if !matches!(planes, 1 | 2) {
+            return Err(PyValueError::new_err(format!("planes: {planes} is neither 1 nor 2")));
+        }
         let transformed = Tensor::of(transformed, "transformed")?;
         let (mut out, mut lost) = (Tensor::of(out, "out")?, Tensor::of(lost, "lost")?);
         transformed.apart(&out)?;
@@ -141,7 +148,7 @@ impl Sketch {
         }
         py.detach(|| {
             let mut queries = Queries::new();
-            queries.fill(self.isa, &self.shape, from, many);
+            queries.fill_planes(self.isa, &self.shape, from, many, planes);
             lost.copy_from_slice(queries.lost());
             let factor: Vec<f32> = queries
                 .steps()

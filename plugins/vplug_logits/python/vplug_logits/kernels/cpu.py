@@ -57,6 +57,22 @@ class CpuBackend(PlainBackend):
             self._of(sketch).scan(to_dlpack(transformed.contiguous()), to_dlpack(out), to_dlpack(lost), _threads())
         return out, lost
 
+    def scan_as_int8(self, sketch: Sketch, transformed: torch.Tensor) -> torch.Tensor:
+        """The scan with one int8 for each number of h' whatever the codes are: what a plain int8 head costs.
+
+        Args:
+            sketch: The sketch.
+            transformed: h', float32 `(n, d)`.
+
+        Returns:
+            float32 `(n, V)`.
+        """
+        many = transformed.shape[0]
+        out, lost = transformed.new_empty(many, sketch.vocabulary), transformed.new_empty(many)
+        if out.numel():
+            self._of(sketch).scan(to_dlpack(transformed.contiguous()), to_dlpack(out), to_dlpack(lost), _threads(), 1)
+        return out
+
     def rescore(
         self, weight: torch.Tensor, rows: torch.Tensor, owners: torch.Tensor, states: torch.Tensor
     ) -> torch.Tensor:
