@@ -115,6 +115,27 @@ def root(cache: str | None = None) -> str:
     return os.path.join(base, FOLDER)
 
 
+def kept(cache: str | None = None) -> list[tuple[str, int]]:
+    """The artefacts in the user's cache, by name, each with its size in bytes; none is opened.
+
+    Args:
+        cache: As for `root`.
+
+    Raises:
+        ArtefactError: The cache is not this user's, or cannot be read.
+    """
+    folder = root(cache)
+    if not os.path.lexists(folder):
+        return []
+    try:
+        _check_owner(folder)
+        with os.scandir(folder) as entries:
+            found = [entry for entry in entries if entry.name.endswith(SUFFIX) and entry.name[0] != "."]
+            return sorted((entry.name, entry.stat().st_size) for entry in found)
+    except OSError as error:
+        raise ArtefactError(folder, f"cannot be read: {error.strerror or error}.", next_step=_NEXT) from error
+
+
 def name(model: str, config: Config, *, dtype: str, revision: str | None = None, seed: int = SEED) -> str:
     """The file's name in the cache: what a reader knows the model by, the variant, and a digest of its identity.
 

@@ -17,7 +17,7 @@ from vplug_logits.errors import ConfigError, LogitsError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-COMMANDS = ("build", "inspect", "check", "evaluate")
+COMMANDS = ("build", "inspect", "check", "evaluate", "doctor")
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
@@ -59,7 +59,7 @@ def _run(argv: Sequence[str] | None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="vplug-logits",
-        description="Sketches of LM heads: build, look at and check their artefacts, and count what they miss.",
+        description="Sketches of LM heads: build, inspect and check them, count what they miss, and say what computes.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name in COMMANDS:

@@ -116,4 +116,5 @@ def _cause(error: ImportError) -> str:
 
 
 _MAKERS: Mapping[str, Callable[[torch.device], Backend]] = {"cpu": _cpu, "triton": _triton, "torch": _torch}
+NAMES = tuple(_MAKERS)
 _ORDER: Mapping[str, tuple[str, ...]] = {"cpu": ("cpu", "torch"), "cuda": ("triton", "torch")}
