@@ -17,7 +17,7 @@ from vplug_logits.errors import ConfigError, LogitsError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-COMMANDS = ("build", "inspect", "check", "evaluate", "doctor")
+COMMANDS = ("build", "inspect", "check", "evaluate", "doctor", "bench")
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from vplug_logits.cli.places import writable
 from vplug_logits.config import SEED, Mode
-from vplug_logits.errors import BuildError, ConfigError
-from vplug_logits.evaluation.texts import DOMAINS, read, shipped
+from vplug_logits.errors import ConfigError
+from vplug_logits.evaluation.texts import DOMAINS, read, shipped, tokenizer
 from vplug_logits.progress import on_terminal
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def run(arguments: Namespace) -> int:
     if states < len(texts):
         raise ConfigError(f"states: {states} are too few for {len(texts)} domains.")
     for option in ("json", "plots"):
-        _writable(option, getattr(arguments, option))
+        writable(option, getattr(arguments, option))
     from vplug_logits.evaluation import plots
 
     if arguments.plots:
@@ -77,7 +77,7 @@ def run(arguments: Namespace) -> int:
     wanted = Wanted(tuple(Mode(mode) for mode in arguments.modes), states, arguments.seed, arguments.quick)
     name = Path(arguments.model).name if Path(arguments.model).is_dir() else arguments.model
     progress = on_terminal(quiet=arguments.quiet)
-    document = run(model, _tokenizer(arguments.model), texts, wanted, name=name, progress=progress)
+    document = run(model, tokenizer(arguments.model), texts, wanted, name=name, progress=progress)
     if arguments.json:
         Path(arguments.json).write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", "utf-8")
     if arguments.plots:
@@ -86,22 +86,3 @@ def run(arguments: Namespace) -> int:
     if not arguments.quiet:
         sys.stderr.write(f"{time.monotonic() - began:,.0f} s\n")
     return 0
-
-
-def _tokenizer(model: str) -> Any:
-    from transformers import AutoTokenizer
-
-    try:
-        return AutoTokenizer.from_pretrained(model, local_files_only=True)
-    except Exception as error:
-        cause = str(error).strip().partition("\n")[0]
-        raise BuildError(f"{model}: its tokenizer cannot be loaded ({type(error).__name__}: {cause}).") from error
-
-
-def _writable(option: str, path: str | None) -> None:
-    """Say before the work that its results have no place."""
-    if path is None:
-        return
-    folder = Path(path).parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise ConfigError(f"{option}: {path} cannot be written: {folder} is no folder that you can write to.")

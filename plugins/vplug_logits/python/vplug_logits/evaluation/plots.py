@@ -20,8 +20,11 @@ COLOURS = {
 RIGHT = 50  # percent of the bytes from which a label stands left of its point
 
 
-def require() -> None:
+def require(option: str = "--plots") -> None:
     """Say what is missing before hours are spent.
+
+    Args:
+        option: What asks for plots.
 
     Raises:
         ConfigError: There is no matplotlib.
@@ -30,7 +33,7 @@ def require() -> None:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
         raise ConfigError(
-            "plots: matplotlib is not installed; `pip install 'vplug_logits[plots]'`, or leave out --plots."
+            f"plots: matplotlib is not installed; `pip install 'vplug_logits[plots]'`, or leave out {option}."
         ) from error
 
 

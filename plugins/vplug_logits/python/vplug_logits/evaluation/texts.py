@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vplug_logits.errors import ConfigError
+from vplug_logits.errors import BuildError, ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,6 +84,24 @@ def read(path: str) -> Text:
     if not content:
         raise ConfigError(f"texts: {path} is empty.")
     return Text(Path(path).stem, content)
+
+
+def tokenizer(model: str) -> Any:
+    """The tokenizer of a model, from local files alone.
+
+    Args:
+        model: A folder or a hub id that is in the local cache.
+
+    Raises:
+        BuildError: It cannot be loaded.
+    """
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(model, local_files_only=True)
+    except Exception as error:
+        cause = str(error).strip().partition("\n")[0]
+        raise BuildError(f"{model}: its tokenizer cannot be loaded ({type(error).__name__}: {cause}).") from error
 
 
 def _content(name: str, raw: bytes) -> Any:

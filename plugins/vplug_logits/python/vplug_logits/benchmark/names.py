@@ -1,0 +1,11 @@
+"""What candidates are called, for tables and plots that need no torch."""
+
+from __future__ import annotations
+
+TORCH = "torch"
+FLOAT32, BFLOAT16, TORCH_INT8, INT8, INT4 = "torch float32", "torch bfloat16", "torch int8", "int8 dense", "int4"
+TOP = "2 bit R = 128"
+OVER = (FLOAT32, BFLOAT16, INT8)
+"""What others are told as multiples of."""
+
+MODE, BASELINE, READ = "mode", "baseline", "read"

@@ -1,0 +1,101 @@
+"""From heads to the document: candidates, the gate, times, figures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from vplug_logits.benchmark import figures, machine
+from vplug_logits.benchmark.candidates import Candidate, paths, table
+from vplug_logits.benchmark.gate import Gate, Verdict
+from vplug_logits.benchmark.names import READ
+from vplug_logits.benchmark.timing import Plan, measure
+from vplug_logits.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from vplug_logits.benchmark.beds import Bed
+
+SCHEMA = 1
+"""The version of the JSON document; it is raised when a field changes its meaning or goes away."""
+
+
+def document(plan: Plan) -> dict[str, Any]:
+    """The beginning of a document: what it is measured on, and how; parts are added under names of their own.
+
+    Raises:
+        ConfigError: The kernels are a debug build.
+    """
+    machine.require_release()
+    return {
+        "schema": SCHEMA,
+        "machine": machine.described(),
+        "threads": list(plan.threads),
+        "batches": list(plan.batches),
+        "rounds": plan.rounds,
+        "swept": plan.sweep,
+    }
+
+
+def heads(
+    beds: Sequence[Callable[[], Bed]], plan: Plan, *, clusters: bool = False, progress: Progress = silent
+) -> list[dict[str, Any]]:
+    """Measure heads one after the other; each is made when its turn comes, and let go.
+
+    Args:
+        beds: Makers of heads.
+        plan: How.
+        clusters: Mode `clusters` too.
+        progress: Called with the name of each step.
+    """
+    return [head(make(), plan, clusters=clusters, progress=progress) for make in beds]
+
+
+def head(bed: Bed, plan: Plan, *, clusters: bool = False, progress: Progress = silent) -> dict[str, Any]:
+    """Measure one head.
+
+    Returns:
+        vocabulary, width, source; rounds and how many were quiet; candidates (what each got right, and why it was not
+        timed) and cells (`figures.cells`).
+    """
+    return of_candidates(bed, table(bed, paths(), clusters=clusters), plan, progress=progress)
+
+
+def of_candidates(
+    bed: Bed, candidates: Sequence[Candidate], plan: Plan, *, progress: Progress = silent
+) -> dict[str, Any]:
+    """Measure given candidates of one head; none of them has a time before its winners are known to be right."""
+    with torch.no_grad():
+        gate, verdicts = Gate(bed, plan.batches), []
+        for number, candidate in enumerate(candidates):
+            verdicts.append(Verdict(0, 0) if candidate.kind == READ else gate.judge(candidate))
+            progress("check", number + 1, len(candidates))
+        del gate
+    right = [one for one, verdict in zip(candidates, verdicts, strict=True) if not verdict.fault]
+    times = measure(right, bed.states, plan, progress=progress)
+    return {
+        "vocabulary": bed.vocabulary,
+        "width": bed.width,
+        "source": bed.source,
+        "rounds": plan.rounds,
+        "quiet": times.noisy.count(False),
+        "others": figures.pair(times.others),
+        "candidates": [_told(*each) for each in zip(candidates, verdicts, strict=True)],
+        "cells": figures.cells(right, times),
+    }
+
+
+def _told(candidate: Candidate, verdict: Verdict) -> dict[str, Any]:
+    return {
+        "name": candidate.name,
+        "path": candidate.path,
+        "kind": candidate.kind,
+        "way": candidate.way,
+        "bytes": candidate.bytes,
+        "checked": verdict.checked,
+        "misses": verdict.misses,
+        "dense": verdict.dense,
+        "fault": verdict.fault,
+    }
