@@ -52,20 +52,22 @@ def short(document: Mapping[str, Any]) -> str:
 
 
 def opening(document: Mapping[str, Any]) -> str:
-    """What it was measured on, and how."""
+    """What it was measured on, and how heads are."""
+    measured = f"Measured {_machine(document['machine'])}."
+    if "heads" not in document:
+        return measured
     swept = (
-        "Before each call the caches are swept, as the layers of a model sweep them."
+        "before each call the caches are swept, as the layers of a model sweep them"
         if document["swept"]
-        else "Caches are as the candidate before left them."
+        else "caches are as the candidate before left them"
     )
     return (
-        f"Measured {_machine(document['machine'])}.\n\n"
-        f"All candidates run in one process, in random order in each of {document['rounds']} rounds. {swept} "
-        "Of one thread the time of the processor counts, of several that of the clock. "
-        "Ratios are medians of the ratios within a round, over the quiet rounds if five were quiet. "
-        "Weights are float32 but for the baselines in fewer bits, logits of all rows come out as float32 "
-        "(torch bfloat16 and `_weight_int8pack_mm`: bfloat16). No candidate has a time unless its "
-        "winners were those of the weights in float64, but for the few that its rounding explains."
+        f"{measured}\n\n"
+        f"All heads run in one process, in random order in each round; {swept}. Of one thread the time of the "
+        "processor counts, of several that of the clock. Ratios are medians of the ratios within a round, over the quiet "
+        "rounds if five were quiet. Weights are float32 but for the baselines in fewer bits; logits of all rows come out "
+        "as float32 (torch bfloat16 and `_weight_int8pack_mm`: bfloat16). No candidate has a time unless its winners were "
+        "those of the weights in float64, but for the few that its rounding explains."
     )
 
 
@@ -164,20 +166,22 @@ def _decode(steps: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _vllm(one: Mapping[str, Any]) -> str:
-    heading = ["head", "head, ms", "step, ms", "head's share", "dense step / this step"]
+def _vllm(runs: Sequence[Mapping[str, Any]]) -> str:
+    heading = ["model", "dtype", "head", "head, ms", "step, ms", "head's share", "dense step / this step"]
     rows = []
-    for name, title in (("dense", "vLLM's own"), ("ours", f"mode `{one['mode']}`"), ("free", "free: the ceiling")):
-        share = one["head"][name]["median"] / one["step"][name]["median"]
-        over = "1" if name == "dense" else f"{one['over'][name]['median']:.2f} ({one['over'][name]['min']:.2f})"
-        cells = [_milliseconds(one[part][name]) for part in ("head", "step")]
-        rows.append([title, *cells, _share(share), over])
+    for one in runs:
+        for name, title in (("dense", "vLLM's own"), ("ours", f"mode `{one['mode']}`"), ("free", "free: the ceiling")):
+            share = one["head"][name]["median"] / one["step"][name]["median"]
+            over = "1" if name == "dense" else f"{one['over'][name]['median']:.2f} ({one['over'][name]['min']:.2f})"
+            cells = [_milliseconds(one[part][name]) for part in ("head", "step")]
+            rows.append([one["model"], one["dtype"], title, *cells, _share(share), over])
+    first = runs[0]
+    dense = ", ".join(f"{one['dense_rows']} in {one['dtype']}" for one in runs)
     return (
         "### Whole decode steps in vLLM\n\n"
-        f"{one['model']} in {one['dtype']}, vLLM {one['vllm']} on a CPU, one request, greedy, one thread, eager. "
-        "Processor time, median (minimum), of `compute_logits` and of the engine's whole step; the head changes at "
-        f"random from step to step, over {one['steps']} tokens; {one['dense_rows']} states of ours were answered "
-        "densely.\n\n"
+        f"vLLM {first['vllm']} on a CPU, one request, greedy, one thread, eager. Processor time, median (minimum), of "
+        "the call of the head and of the engine's whole step; the head changes at random from step to step, over "
+        f"{first['steps']} steps with each. States of ours that were answered densely: {dense}.\n\n"
         f"{_table(heading, rows)}"
     )
 

@@ -93,7 +93,7 @@ def _part(arguments: argparse.Namespace, plan: Plan, progress: Progress) -> dict
     if arguments.vllm:
         from vplug_logits.benchmark import vllm_child
 
-        return {"vllm": vllm_child.run(arguments.model, plan, cache=arguments.cache)}
+        return {"vllm": vllm_child.run(arguments.model, plan, cache=arguments.cache, progress=progress)}
     from vplug_logits.benchmark.running import heads
 
     return {"heads": heads(_beds(arguments, progress), plan, clusters=arguments.clusters, progress=progress)}
