@@ -4,8 +4,8 @@
 use std::arch::x86_64::{
     __m256i, _MM_HINT_T0, _mm_loadu_si128, _mm_prefetch, _mm256_abs_epi8, _mm256_add_epi16, _mm256_add_epi32,
     _mm256_and_si256, _mm256_cvtph_ps, _mm256_loadu_si256, _mm256_madd_epi16, _mm256_maddubs_epi16, _mm256_set1_epi8,
-    _mm256_set1_epi16, _mm256_set1_epi32, _mm256_setzero_si256, _mm256_sign_epi8, _mm256_srli_epi32, _mm256_storeu_ps,
-    _mm256_storeu_si256, _mm256_xor_si256,
+    _mm256_set1_epi16, _mm256_set1_epi32, _mm256_setzero_si256, _mm256_sign_epi8, _mm256_srav_epi32, _mm256_srli_epi32,
+    _mm256_storeu_ps, _mm256_storeu_si256, _mm256_xor_si256,
 };
 use std::array::from_fn;
 use std::ops::Range;
@@ -21,7 +21,7 @@ const TILE: usize = 8;
 /// Vectors of a lane.
 const TILES: usize = BLOCK / TILE;
 /// How far ahead codes are asked for, in bytes.
-const AHEAD: usize = 4096;
+const AHEAD: usize = 10_240;
 /// The most queries at a time: more sums than registers hold would help nobody.
 const MOST: usize = 4;
 
@@ -33,11 +33,14 @@ pub(super) fn scan<S: Sink>(scan: &Scan<'_>, blocks: Range<usize>, sink: &mut S)
         let scales = widened(scan.scales(block));
         for batch in scan.batches(MOST) {
             let codes = scan.block(block);
-            match scan.shape.bits() {
-                Bits::One => several::<1>(codes, batch, &mut dots),
-                Bits::Two => several::<2>(codes, batch, &mut dots),
-                Bits::Four => several::<4>(codes, batch, &mut dots),
-                Bits::Eight => {
+            match (scan.shape.bits(), batch.count) {
+                (Bits::One, 1) => one::<1, 2>(codes, batch, &mut dots[0]),
+                (Bits::Two, 1) => one::<2, 4>(codes, batch, &mut dots[0]),
+                (Bits::Four, 1) => one::<4, 4>(codes, batch, &mut dots[0]),
+                (Bits::One, _) => several::<1>(codes, batch, &mut dots),
+                (Bits::Two, _) => several::<2>(codes, batch, &mut dots),
+                (Bits::Four, _) => several::<4>(codes, batch, &mut dots),
+                (Bits::Eight, _) => {
                     several::<8>(codes, batch, &mut dots);
                     // The codes were taken less 128, and the padding of a query is 0.
                     for (dots, sum) in dots[..batch.count].iter_mut().zip(&scan.sums[batch.first..]) {
@@ -50,11 +53,58 @@ pub(super) fn scan<S: Sink>(scan: &Scan<'_>, blocks: Range<usize>, sink: &mut S)
     }
 }
 
+/// One query of fewer than eight bits. Codes are masked where they are in each half of a byte, not shifted down, and those of
+/// each place have sums of their own, too large by a power of two until they are put together.
+#[target_feature(enable = "avx2")]
+fn one<const BITS: i32, const WIDE: usize>(codes: &[[u8; LANE_BYTES]], batch: Batch<'_>, dots: &mut [i32; BLOCK]) {
+    let places = 4 / BITS as usize;
+    let masks: [_; 4] = from_fn(|place| _mm256_set1_epi8((((1_i32 << BITS) - 1) << ((place as i32 * BITS) % 4)) as i8));
+    // Each lane adds twice two products to an i16: at most 15 times two of 8 * 128 fit, 10 times two of 12 * 128, 8 times two
+    // of 15 * 128.
+    let lanes_at_once = match BITS {
+        1 => 7,
+        2 => 5,
+        _ => 4,
+    };
+    for first in (0..TILES).step_by(WIDE) {
+        let mut sums = [_mm256_setzero_si256(); WIDE];
+        let mut words = batch.lanes(2 * places);
+        for codes in codes.chunks(lanes_at_once) {
+            let mut pairs = [[_mm256_setzero_si256(); WIDE]; 4];
+            for (codes, words) in codes.iter().zip(&mut words) {
+                let mut raw: [_; WIDE] = from_fn(|tile| load(codes, first + tile));
+                for half in 0..2 {
+                    for place in 0..places {
+                        let [word] = *words.segment::<1>(half * places + place);
+                        let word = _mm256_set1_epi32(word);
+                        for tile in 0..WIDE {
+                            let product = _mm256_maddubs_epi16(_mm256_and_si256(raw[tile], masks[place]), word);
+                            pairs[place][tile] = _mm256_add_epi16(pairs[place][tile], product);
+                        }
+                    }
+                    raw = raw.map(|raw| _mm256_srli_epi32::<4>(raw));
+                }
+            }
+            for (place, pairs) in pairs[..places].iter().enumerate() {
+                let weight = _mm256_set1_epi16(1 << (4 - BITS - place as i32 * BITS));
+                for (sum, pairs) in sums.iter_mut().zip(pairs) {
+                    *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(*pairs, weight));
+                }
+            }
+        }
+        for (tile, sum) in sums.into_iter().enumerate() {
+            // All places as large as the last one, so multiples.
+            let sum = _mm256_srav_epi32(sum, _mm256_set1_epi32(4 - BITS));
+            store(dots, first + tile, sum);
+        }
+    }
+}
+
 #[target_feature(enable = "avx2")]
 fn several<const BITS: i32>(codes: &[[u8; LANE_BYTES]], batch: Batch<'_>, dots: &mut Dots) {
     match batch.count {
         1 => tiles::<BITS, 1, 4>(codes, batch, dots),
-        2 => tiles::<BITS, 2, 4>(codes, batch, dots),
+        2 => tiles::<BITS, 2, 2>(codes, batch, dots),
         3 => tiles::<BITS, 3, 2>(codes, batch, dots),
         _ => tiles::<BITS, 4, 2>(codes, batch, dots),
     }
@@ -68,13 +118,14 @@ fn tiles<const BITS: i32, const COUNT: usize, const WIDE: usize>(
     dots: &mut Dots,
 ) {
     let segments = 8 / BITS as usize;
-    // Each segment adds two products to an i16: 127 of the largest size fit at one bit, 42 at two, 8 at four. Eight bits are
-    // at most 128 apart from 128, and two products fit.
+    let ones = _mm256_set1_epi16(1);
+    // Each segment adds two products to an i16: at most 127 times two of 1 * 128 fit, 42 times two of 3 * 128, 8 times two of
+    // 15 * 128. Of eight bits only two products fit, once.
     let lanes_at_once = match BITS {
-        1 => 7,
-        2 => 5,
-        4 => 2,
-        _ => 1,
+        1 => 15,
+        2 => 10,
+        4 => 4,
+        _ => usize::MAX,
     };
     for first in (0..TILES).step_by(WIDE) {
         let mut sums = [[_mm256_setzero_si256(); WIDE]; COUNT];
@@ -89,7 +140,12 @@ fn tiles<const BITS: i32, const COUNT: usize, const WIDE: usize>(
                         let word = _mm256_set1_epi32(words[query]);
                         for tile in 0..WIDE {
                             let product = product::<BITS>(raw[tile], word);
-                            pairs[query][tile] = _mm256_add_epi16(pairs[query][tile], product);
+                            if BITS == 8 {
+                                sums[query][tile] =
+                                    _mm256_add_epi32(sums[query][tile], _mm256_madd_epi16(product, ones));
+                            } else {
+                                pairs[query][tile] = _mm256_add_epi16(pairs[query][tile], product);
+                            }
                         }
                     }
                     raw = raw.map(|raw| _mm256_srli_epi32::<BITS>(raw));
@@ -97,7 +153,7 @@ fn tiles<const BITS: i32, const COUNT: usize, const WIDE: usize>(
             }
             for (sums, pairs) in sums.iter_mut().zip(pairs) {
                 for (sum, pairs) in sums.iter_mut().zip(pairs) {
-                    *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+                    *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(pairs, ones));
                 }
             }
         }

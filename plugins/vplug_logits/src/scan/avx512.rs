@@ -20,7 +20,7 @@ const TILE: usize = 16;
 /// Vectors of a lane.
 const TILES: usize = BLOCK / TILE;
 /// How far ahead codes are asked for, in bytes.
-const AHEAD: usize = 4096;
+const AHEAD: usize = 10_240;
 
 /// Hands each block's sums to `sink`.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]

@@ -1,6 +1,8 @@
 //! What becomes of a block's sums. Plain code, inlined into each path and compiled there for its instructions: so what is
 //! rounded, and in which order, is written once.
 
+use std::array::from_fn;
+
 use super::{Dots, Rows, Scan};
 use crate::layout::{BLOCK, GROUPS, SUPER};
 
@@ -24,38 +26,64 @@ pub(super) struct Estimates<'a> {
 impl Sink for Estimates<'_> {
     #[inline(always)]
     fn take(&mut self, block: usize, first: usize, count: usize, scales: &[f32; BLOCK], dots: &Dots) {
-        let planes = self.scan.planes;
         let column = (block - self.first) * BLOCK;
         let rows = existing(&self.scan, block);
-        for (state, dots) in (first / planes..).zip(dots[..count].chunks_exact(planes)) {
-            let (factor, base) = (self.scan.factor[state], self.scan.base[state]);
-            let mut numbers = [0.0; BLOCK];
-            for (plane, dots) in dots.iter().enumerate() {
-                for (number, integer) in numbers
-                    .iter_mut()
-                    .zip(integers(&self.scan, state * planes + plane, dots))
-                {
-                    *number = *number * 128.0 + integer as f32;
-                }
+        if self.scan.planes == 1 {
+            for (query, dots) in (first..).zip(&dots[..count]) {
+                self.keep(
+                    query,
+                    column,
+                    rows,
+                    scales,
+                    integers(&self.scan, query, dots).map(|integer| integer as f32),
+                );
             }
-            for (number, scale) in numbers.iter_mut().zip(scales) {
-                *number = *number * (scale * factor) + base;
-            }
-            self.target
-                .numbers(state, column, rows)
-                .copy_from_slice(&numbers[..rows]);
-            numbers[rows..].fill(f32::NEG_INFINITY);
-
-            let maxima = self.maxima.numbers(state, column / SUPER * GROUPS, GROUPS);
-            if column.is_multiple_of(SUPER) {
-                maxima.fill(f32::NEG_INFINITY);
-            }
-            for numbers in numbers.chunks_exact(GROUPS) {
-                for (maximum, number) in maxima.iter_mut().zip(numbers) {
-                    *maximum = if *number > *maximum { *number } else { *maximum };
-                }
+        } else {
+            for (state, [high, low]) in (first / 2..).zip(dots[..count].as_chunks().0) {
+                let (high, low) = (
+                    integers(&self.scan, 2 * state, high),
+                    integers(&self.scan, 2 * state + 1, low),
+                );
+                let numbers = from_fn(|row| high[row] as f32 * 128.0 + low[row] as f32);
+                self.keep(state, column, rows, scales, numbers);
             }
         }
+    }
+}
+
+impl Estimates<'_> {
+    #[inline(always)]
+    fn keep(&mut self, state: usize, column: usize, rows: usize, scales: &[f32; BLOCK], numbers: [f32; BLOCK]) {
+        let (factor, base) = (self.scan.factor[state], self.scan.base[state]);
+        let mut estimates: [f32; BLOCK] = from_fn(|row| numbers[row] * (scales[row] * factor) + base);
+        let target = self.target.numbers(state, column, rows);
+        if let Some(whole) = target.first_chunk_mut() {
+            *whole = estimates;
+        } else {
+            target.copy_from_slice(&estimates[..rows]);
+            estimates[rows..].fill(f32::NEG_INFINITY);
+        }
+
+        let maxima = &mut self
+            .maxima
+            .numbers(state, column / SUPER * GROUPS, GROUPS)
+            .as_chunks_mut::<GROUPS>()
+            .0[0];
+        let mut highest = if column.is_multiple_of(SUPER) {
+            [f32::NEG_INFINITY; GROUPS]
+        } else {
+            *maxima
+        };
+        for estimates in estimates.as_chunks::<GROUPS>().0 {
+            highest = from_fn(|group| {
+                if estimates[group] > highest[group] {
+                    estimates[group]
+                } else {
+                    highest[group]
+                }
+            });
+        }
+        *maxima = highest;
     }
 }
 
