@@ -33,10 +33,10 @@ pub(super) fn scan<S: Sink>(scan: &Scan<'_>, blocks: Range<usize>, sink: &mut S)
         let scales = widened(scan.scales(block));
         for batch in scan.batches(MOST) {
             let codes = scan.block(block);
-            match (scan.shape.bits(), batch.count) {
-                (Bits::One, 1) => one::<1, 2>(codes, batch, &mut dots[0]),
-                (Bits::Two, 1) => one::<2, 4>(codes, batch, &mut dots[0]),
-                (Bits::Four, 1) => one::<4, 4>(codes, batch, &mut dots[0]),
+            match (scan.shape.bits(), batch.stride) {
+                (Bits::One, 1) => one::<1, 8, 2>(codes, batch.words, &mut dots[0]),
+                (Bits::Two, 1) => one::<2, 4, 4>(codes, batch.words, &mut dots[0]),
+                (Bits::Four, 1) => one::<4, 2, 4>(codes, batch.words, &mut dots[0]),
                 (Bits::One, _) => several::<1>(codes, batch, &mut dots),
                 (Bits::Two, _) => several::<2>(codes, batch, &mut dots),
                 (Bits::Four, _) => several::<4>(codes, batch, &mut dots),
@@ -53,11 +53,15 @@ pub(super) fn scan<S: Sink>(scan: &Scan<'_>, blocks: Range<usize>, sink: &mut S)
     }
 }
 
-/// One query of fewer than eight bits. Codes are masked where they are in each half of a byte, not shifted down, and those of
+/// The only query, of fewer than eight bits. Codes are masked where they are in each half of a byte, not shifted down, and those of
 /// each place have sums of their own, too large by a power of two until they are put together.
 #[target_feature(enable = "avx2")]
-fn one<const BITS: i32, const WIDE: usize>(codes: &[[u8; LANE_BYTES]], batch: Batch<'_>, dots: &mut [i32; BLOCK]) {
-    let places = 4 / BITS as usize;
+fn one<const BITS: i32, const SEGMENTS: usize, const WIDE: usize>(
+    codes: &[[u8; LANE_BYTES]],
+    words: &[i32],
+    dots: &mut [i32; BLOCK],
+) {
+    let places = SEGMENTS / 2;
     let masks: [_; 4] = from_fn(|place| _mm256_set1_epi8((((1_i32 << BITS) - 1) << ((place as i32 * BITS) % 4)) as i8));
     // Each lane adds twice two products to an i16: at most 15 times two of 8 * 128 fit, 10 times two of 12 * 128, 8 times two
     // of 15 * 128.
@@ -68,15 +72,14 @@ fn one<const BITS: i32, const WIDE: usize>(codes: &[[u8; LANE_BYTES]], batch: Ba
     };
     for first in (0..TILES).step_by(WIDE) {
         let mut sums = [_mm256_setzero_si256(); WIDE];
-        let mut words = batch.lanes(2 * places);
-        for codes in codes.chunks(lanes_at_once) {
+        let words = words.as_chunks::<SEGMENTS>().0;
+        for (codes, words) in codes.chunks(lanes_at_once).zip(words.chunks(lanes_at_once)) {
             let mut pairs = [[_mm256_setzero_si256(); WIDE]; 4];
-            for (codes, words) in codes.iter().zip(&mut words) {
+            for (codes, words) in codes.iter().zip(words) {
                 let mut raw: [_; WIDE] = from_fn(|tile| load(codes, first + tile));
-                for half in 0..2 {
+                for words in words.chunks_exact(places) {
                     for place in 0..places {
-                        let [word] = *words.segment::<1>(half * places + place);
-                        let word = _mm256_set1_epi32(word);
+                        let word = _mm256_set1_epi32(words[place]);
                         for tile in 0..WIDE {
                             let product = _mm256_maddubs_epi16(_mm256_and_si256(raw[tile], masks[place]), word);
                             pairs[place][tile] = _mm256_add_epi16(pairs[place][tile], product);

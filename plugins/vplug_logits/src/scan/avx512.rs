@@ -30,10 +30,10 @@ pub(super) fn scan<S: Sink>(scan: &Scan<'_>, blocks: Range<usize>, sink: &mut S)
         let scales = widened(scan.scales(block));
         for batch in scan.batches(TOGETHER) {
             let codes = scan.block(block);
-            match (scan.shape.bits(), batch.count) {
-                (Bits::One, 1) => one::<1>(codes, batch, &mut dots[0]),
-                (Bits::Two, 1) => one::<2>(codes, batch, &mut dots[0]),
-                (Bits::Four, 1) => one::<4>(codes, batch, &mut dots[0]),
+            match (scan.shape.bits(), batch.stride) {
+                (Bits::One, 1) => one::<1, 8>(codes, batch.words, &mut dots[0]),
+                (Bits::Two, 1) => one::<2, 4>(codes, batch.words, &mut dots[0]),
+                (Bits::Four, 1) => one::<4, 2>(codes, batch.words, &mut dots[0]),
                 (Bits::One, _) => several::<1>(codes, batch, &mut dots),
                 (Bits::Two, _) => several::<2>(codes, batch, &mut dots),
                 (Bits::Four, _) => several::<4>(codes, batch, &mut dots),
@@ -44,21 +44,19 @@ pub(super) fn scan<S: Sink>(scan: &Scan<'_>, blocks: Range<usize>, sink: &mut S)
     }
 }
 
-/// One query. Codes are not shifted but masked where they are, and those of each place in a byte have sums of their own, too
-/// large by a power of two until the end. A byte of eight codes is taken as two halves, so that four places are all.
+/// The only query. Codes are not shifted but masked where they are, and those of each place in a byte have sums of their
+/// own, too large by a power of two until the end. A byte of eight codes is taken as two halves, so that four places are all.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-fn one<const BITS: u32>(codes: &[[u8; LANE_BYTES]], batch: Batch<'_>, dots: &mut [i32; BLOCK]) {
-    let segments = 8 / BITS as usize;
-    let places = segments.min(4);
+fn one<const BITS: u32, const SEGMENTS: usize>(codes: &[[u8; LANE_BYTES]], words: &[i32], dots: &mut [i32; BLOCK]) {
+    let places = SEGMENTS.min(4);
     let masks: [_; 4] =
         from_fn(|place| _mm512_set1_epi8((((1 << BITS) - 1) << ((place as u32 * BITS) % 8)) as u8 as i8));
     let mut sums = [[_mm512_setzero_si512(); TILES]; 4];
-    for (codes, words) in codes.iter().zip(batch.lanes(segments)) {
+    for (codes, words) in codes.iter().zip(words.as_chunks::<SEGMENTS>().0) {
         let mut raw: [_; TILES] = from_fn(|tile| load(codes, tile));
-        for half in 0..segments / places {
+        for words in words.chunks_exact(places) {
             for place in 0..places {
-                let [word] = *words.segment::<1>(half * places + place);
-                let word = _mm512_set1_epi32(word);
+                let word = _mm512_set1_epi32(words[place]);
                 for tile in 0..TILES {
                     let masked = _mm512_and_si512(raw[tile], masks[place]);
                     sums[place][tile] = _mm512_dpbusd_epi32(sums[place][tile], masked, word);
@@ -77,7 +75,7 @@ fn one<const BITS: u32>(codes: &[[u8; LANE_BYTES]], batch: Batch<'_>, dots: &mut
     }
 }
 
-/// 2 to 8 queries (or one of eight bits).
+/// Up to 8 queries.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 fn several<const BITS: u32>(codes: &[[u8; LANE_BYTES]], batch: Batch<'_>, dots: &mut Dots) {
     match batch.count {

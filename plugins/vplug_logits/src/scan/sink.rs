@@ -55,15 +55,29 @@ impl Estimates<'_> {
     #[inline(always)]
     fn keep(&mut self, state: usize, column: usize, rows: usize, scales: &[f32; BLOCK], numbers: [f32; BLOCK]) {
         let (factor, base) = (self.scan.factor[state], self.scan.base[state]);
-        let mut estimates: [f32; BLOCK] = from_fn(|row| numbers[row] * (scales[row] * factor) + base);
-        let target = self.target.numbers(state, column, rows);
-        if let Some(whole) = target.first_chunk_mut() {
+        let estimates: [f32; BLOCK] = from_fn(|row| numbers[row] * (scales[row] * factor) + base);
+        if let Some(whole) = self.target.numbers(state, column, rows).first_chunk_mut() {
             *whole = estimates;
+            self.raise(state, column, &estimates);
         } else {
-            target.copy_from_slice(&estimates[..rows]);
-            estimates[rows..].fill(f32::NEG_INFINITY);
+            self.keep_some(state, column, rows, estimates);
         }
+    }
 
+    /// The last block, apart, so that the estimates of the others stay in registers.
+    #[cold]
+    #[inline(never)]
+    fn keep_some(&mut self, state: usize, column: usize, rows: usize, mut estimates: [f32; BLOCK]) {
+        self.target
+            .numbers(state, column, rows)
+            .copy_from_slice(&estimates[..rows]);
+        estimates[rows..].fill(f32::NEG_INFINITY);
+        self.raise(state, column, &estimates);
+    }
+
+    /// Raises the maxima of a superblock, which its first block begins.
+    #[inline(always)]
+    fn raise(&mut self, state: usize, column: usize, estimates: &[f32; BLOCK]) {
         let maxima = &mut self
             .maxima
             .numbers(state, column / SUPER * GROUPS, GROUPS)
