@@ -10,7 +10,7 @@ use std::arch::x86_64::{
 
 use half::{bf16, f16};
 
-use super::{AHEAD, CHAINS, Job, LANES, Widen, ask};
+use super::{Ahead, CHAINS, Job, LANES, LINE, Widen, ask};
 
 /// Half of the lanes.
 const HALF: usize = LANES / 2;
@@ -54,32 +54,42 @@ impl Load for f16 {
 /// All pairs.
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(super) fn run<T: Load>(job: &mut Job<'_, T>) {
-    let mut asked = 0;
-    for _ in 0..AHEAD {
-        ask(job, &mut asked);
-    }
+    let mut ahead = Ahead::of(job);
     let mut before = None;
     for pair in 0..job.out.len() {
         let (row, owner) = (job.rows[pair], job.owners[pair]);
-        if before != Some(row) {
-            before = Some(row);
-            ask(job, &mut asked);
-        }
         let numbers = job.numbers.as_ptr().wrapping_add(row as usize * job.stride);
         let state = job.states.as_ptr().wrapping_add(owner as usize * job.width);
+        let next = if before == Some(row) { None } else { ahead.next(job) };
+        before = Some(row);
         // SAFETY: the row and the state exist, as `rescore` has asserted, and have so many numbers.
-        job.out[pair] = unsafe { dot(numbers, state, job.width) };
+        job.out[pair] = unsafe {
+            match next {
+                Some(next) => dot::<T, true>(numbers, state, job.width, next),
+                None => dot::<T, false>(numbers, state, job.width, numbers),
+            }
+        };
     }
 }
 
+/// Asks for the numbers at `next` meanwhile.
+///
 /// # Safety
 ///
 /// `width` numbers at both.
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn dot<T: Load>(numbers: *const T, state: *const f32, width: usize) -> f32 {
+unsafe fn dot<T: Load, const ASK: bool>(numbers: *const T, state: *const f32, width: usize, next: *const T) -> f32 {
     let mut sums = [[_mm256_setzero_ps(); 2]; CHAINS];
     let mut at = 0;
+    if ASK {
+        ask(next.wrapping_add(width - 1)); // the last line, where the row does not end with one
+    }
     while width - at >= CHAINS * LANES {
+        if ASK {
+            for from in (0..CHAINS * LANES).step_by(LINE / size_of::<T>()) {
+                ask(next.wrapping_add(at + from));
+            }
+        }
         for (chain, sums) in sums.iter_mut().enumerate() {
             // SAFETY: four times sixteen numbers are left.
             unsafe { chunk(sums, numbers.add(at + chain * LANES), state.add(at + chain * LANES)) };

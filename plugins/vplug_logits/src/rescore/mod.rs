@@ -27,7 +27,7 @@ const CHAINS: usize = 4;
 const LINE: usize = 64;
 /// Different rows that are asked for ahead of their turn.
 #[cfg(target_arch = "x86_64")]
-const AHEAD: usize = 8;
+const AHEAD: usize = 4;
 
 /// Pairs of rows and states to multiply; all lengths fit each other, all rows and owners exist.
 struct Job<'a, T> {
@@ -169,26 +169,46 @@ trait Number: Widen {}
 #[cfg(not(target_arch = "x86_64"))]
 impl<T: Widen> Number for T {}
 
-/// Asks for the next row that differs from the one before it, of the pairs from `next` on, and goes beyond its pairs.
+/// The rows of pairs, each that differs from the one before it, as they are asked for ahead of their turn.
+#[cfg(target_arch = "x86_64")]
+struct Ahead<'a> {
+    rows: &'a [u32],
+}
+
+#[cfg(target_arch = "x86_64")]
+impl<'a> Ahead<'a> {
+    /// Asks for the first ones, and stands behind these.
+    fn of<T>(job: &Job<'a, T>) -> Self {
+        let mut ahead = Self { rows: job.rows };
+        for _ in 0..AHEAD {
+            let Some(begin) = ahead.next(job) else { break };
+            for at in (0..job.width).step_by(LINE / size_of::<T>()) {
+                ask(begin.wrapping_add(at));
+            }
+        }
+        ahead
+    }
+
+    /// Where the next row begins.
+    #[inline]
+    fn next<T>(&mut self, job: &Job<'_, T>) -> Option<*const T> {
+        let (&row, mut rest) = self.rows.split_first()?;
+        while let Some((&same, after)) = rest.split_first()
+            && same == row
+        {
+            rest = after;
+        }
+        self.rows = rest;
+        Some(job.numbers.as_ptr().wrapping_add(row as usize * job.stride))
+    }
+}
+
+/// Asks for the cache line of a number.
 #[cfg(target_arch = "x86_64")]
 #[inline]
-fn ask<T>(job: &Job<'_, T>, next: &mut usize) {
+fn ask<T>(number: *const T) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 
-    let Some(&row) = job.rows.get(*next) else { return };
-    while job.rows.get(*next) == Some(&row) {
-        *next += 1;
-    }
-    let begin = job
-        .numbers
-        .as_ptr()
-        .wrapping_add(row as usize * job.stride)
-        .cast::<i8>();
-    let bytes = job.width * size_of::<T>();
-    for line in (0..bytes).step_by(LINE) {
-        // SAFETY: asking for memory is no access: any address will do.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(begin.wrapping_add(line)) };
-    }
-    // SAFETY: likewise; the last line, where the row does not begin with one.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(begin.wrapping_add(bytes - 1)) };
+    // SAFETY: asking for memory is no access: any address will do.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(number.cast()) };
 }

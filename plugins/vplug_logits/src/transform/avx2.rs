@@ -2,14 +2,14 @@
 #![expect(unsafe_code, reason = "vectors are loaded from and stored to addresses")]
 
 use std::arch::x86_64::{
-    __m256, __m256d, _MM_HINT_T0, _mm_loadu_si128, _mm_prefetch, _mm_storeu_ps, _mm256_add_pd, _mm256_add_ps,
-    _mm256_castps256_ps128, _mm256_castsi256_ps, _mm256_cvtepu16_epi32, _mm256_cvtpd_ps, _mm256_cvtps_pd,
-    _mm256_extractf128_ps, _mm256_loadu_ps, _mm256_mul_pd, _mm256_mul_ps, _mm256_set1_pd, _mm256_set1_ps,
-    _mm256_setzero_pd, _mm256_setzero_ps, _mm256_slli_epi32, _mm256_storeu_ps,
+    __m256, __m256d, _mm_loadu_si128, _mm256_add_ps, _mm256_castps256_ps128, _mm256_castsi256_ps,
+    _mm256_cvtepu16_epi32, _mm256_cvtps_pd, _mm256_extractf128_ps, _mm256_fmadd_pd, _mm256_loadu_pd, _mm256_loadu_ps,
+    _mm256_mul_ps, _mm256_set1_pd, _mm256_set1_ps, _mm256_setzero_pd, _mm256_setzero_ps, _mm256_slli_epi32,
+    _mm256_storeu_pd, _mm256_storeu_ps,
 };
 use std::ops::Range;
 
-use super::{Job, ROWS, portable};
+use super::{Job, Part, ROWS, ask, portable};
 
 /// Columns that are summed at once.
 const SIXTEEN: usize = 16;
@@ -24,7 +24,7 @@ pub(super) fn narrow(job: &mut Job<'_>) {
         let rows = row..job.width.min(row + ROWS);
         for column in (0..whole).step_by(SIXTEEN) {
             if column % LINE == 0 {
-                ahead(job, &rows, column);
+                ask(job, &rows, column);
             }
             let mut state = 0;
             while job.many - state >= 4 {
@@ -42,19 +42,10 @@ pub(super) fn narrow(job: &mut Job<'_>) {
     portable::narrow(job, whole);
 }
 
-/// Asks for the columns at `column` of the rows that come after `rows`.
-#[target_feature(enable = "avx2")]
-fn ahead(job: &Job<'_>, rows: &Range<usize>, column: usize) {
-    for row in rows.end..rows.end + ROWS {
-        let line = job.matrix.as_ptr().wrapping_add(row * job.width + job.first + column);
-        _mm_prefetch::<_MM_HINT_T0>(line.cast());
-    }
-}
-
 /// Adds the products of `rows` to `STATES` x 16 sums, which begin with the first row.
 #[target_feature(enable = "avx2")]
 fn block<const STATES: usize>(job: &mut Job<'_>, rows: &Range<usize>, column: usize, state: usize) {
-    debug_assert!(state + STATES <= job.many && rows.end <= job.width && column + SIXTEEN <= job.columns);
+    assert!(state + STATES <= job.many && rows.end <= job.width && column + SIXTEEN <= job.columns);
     let mut sums = [[_mm256_setzero_ps(); 2]; STATES];
     if rows.start > 0 {
         for (at, sums) in sums.iter_mut().enumerate() {
@@ -86,7 +77,7 @@ fn block<const STATES: usize>(job: &mut Job<'_>, rows: &Range<usize>, column: us
 /// Sixteen numbers of a row of the matrix, as float32.
 #[target_feature(enable = "avx2")]
 fn widened(job: &Job<'_>, row: usize, column: usize) -> [__m256; 2] {
-    debug_assert!(row < job.width && column + SIXTEEN <= job.columns);
+    assert!(row < job.width && column + SIXTEEN <= job.columns);
     let line = job.matrix.as_ptr().wrapping_add(row * job.width + job.first + column);
     // SAFETY: a row of the matrix has these columns.
     let [lower, upper] = unsafe { [_mm_loadu_si128(line.cast()), _mm_loadu_si128(line.add(8).cast())] };
@@ -96,29 +87,36 @@ fn widened(job: &Job<'_>, row: usize, column: usize) -> [__m256; 2] {
     ]
 }
 
-/// All columns, in float64: sixteen at a time, down all rows.
-#[target_feature(enable = "avx2")]
-pub(super) fn wide(job: &mut Job<'_>) {
-    let whole = job.columns - job.columns % SIXTEEN;
-    for column in (0..whole).step_by(SIXTEEN) {
-        let mut state = 0;
-        while state + 2 <= job.many {
-            wide_block::<2>(job, column, state);
-            state += 2;
+/// Adds the products of a part of the matrix to its sums; see `super::wide`.
+#[target_feature(enable = "avx2,fma")]
+pub(super) fn add_wide(job: &Job<'_>, part: &Part, sums: &mut [f64]) {
+    let (many, columns) = (job.many, &part.columns);
+    let whole = columns.end - columns.len() % SIXTEEN;
+    for column in (columns.start..whole).step_by(SIXTEEN) {
+        part.ask(job, column);
+        let sums = &mut sums[column - columns.start..];
+        for of in (0..many - many % 2).step_by(2) {
+            wide_block::<2>(job, part, column, of, sums);
         }
-        if state < job.many {
-            wide_block::<1>(job, column, state);
+        if many % 2 == 1 {
+            wide_block::<1>(job, part, column, many - 1, sums);
         }
     }
-    portable::wide(job, whole);
+    portable::add_wide_from(job, part, whole, sums);
 }
 
-/// Sixteen sums of each of `STATES` states.
-#[target_feature(enable = "avx2")]
-fn wide_block<const STATES: usize>(job: &mut Job<'_>, column: usize, state: usize) {
-    debug_assert!(state + STATES <= job.many);
-    let mut sums = [[_mm256_setzero_pd(); 4]; STATES];
-    for row in 0..job.width {
+/// Adds to sixteen sums of each of `STATES` states from the `of`th one on; where `sums` begins, the first one's column is.
+#[target_feature(enable = "avx2,fma")]
+fn wide_block<const STATES: usize>(job: &Job<'_>, part: &Part, column: usize, of: usize, sums: &mut [f64]) {
+    let mut kept = [[_mm256_setzero_pd(); 4]; STATES];
+    for (at, kept) in kept.iter_mut().enumerate() {
+        let from = sums[(of + at) * part.padded..][..SIXTEEN].as_ptr();
+        for (quarter, sum) in kept.iter_mut().enumerate() {
+            // SAFETY: four of the sixteen numbers cut out above.
+            *sum = unsafe { _mm256_loadu_pd(from.add(4 * quarter)) };
+        }
+    }
+    for row in part.rows.clone() {
         let [lower, upper] = widened(job, row, column);
         let numbers: [__m256d; 4] = [
             _mm256_cvtps_pd(_mm256_castps256_ps128(lower)),
@@ -126,21 +124,19 @@ fn wide_block<const STATES: usize>(job: &mut Job<'_>, column: usize, state: usiz
             _mm256_cvtps_pd(_mm256_castps256_ps128(upper)),
             _mm256_cvtps_pd(_mm256_extractf128_ps::<1>(upper)),
         ];
-        for (at, sums) in sums.iter_mut().enumerate() {
-            let factor = _mm256_set1_pd(f64::from(job.states[(state + at) * job.width + row]));
-            for (sum, &number) in sums.iter_mut().zip(&numbers) {
-                *sum = _mm256_add_pd(*sum, _mm256_mul_pd(factor, number));
+        for (at, kept) in kept.iter_mut().enumerate() {
+            let factor = _mm256_set1_pd(f64::from(job.states[(of + at) * job.width + row]));
+            for (sum, &number) in kept.iter_mut().zip(&numbers) {
+                // The product is exact in float64, so that fusing changes nothing.
+                *sum = _mm256_fmadd_pd(factor, number, *sum);
             }
         }
     }
-    for (at, sums) in sums.iter().enumerate() {
-        for (quarter, &sum) in sums.iter().enumerate() {
-            let to = job
-                .out
-                .as_mut_ptr()
-                .wrapping_add((state + at) * job.columns + column + 4 * quarter);
-            // SAFETY: four of sixteen columns of a state.
-            unsafe { _mm_storeu_ps(to, _mm256_cvtpd_ps(sum)) };
+    for (at, kept) in kept.iter().enumerate() {
+        let to = sums[(of + at) * part.padded..][..SIXTEEN].as_mut_ptr();
+        for (quarter, &sum) in kept.iter().enumerate() {
+            // SAFETY: four of the sixteen numbers cut out above.
+            unsafe { _mm256_storeu_pd(to.add(4 * quarter), sum) };
         }
     }
 }

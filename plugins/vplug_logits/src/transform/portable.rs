@@ -2,10 +2,7 @@
 
 use half::bf16;
 
-use super::{Job, ROWS};
-
-/// Float64 accumulators that are kept at once.
-const STRIPE: usize = 256;
+use super::{Job, Part, ROWS};
 
 /// Its exact value, without a branch on NaN.
 fn widened(number: bf16) -> f32 {
@@ -31,23 +28,21 @@ pub(super) fn narrow(job: &mut Job<'_>, from: usize) {
     }
 }
 
-/// The columns of `job` from the one at `from` on, in float64.
-pub(super) fn wide(job: &mut Job<'_>, from: usize) {
-    let (width, columns) = (job.width, job.columns);
-    let mut kept = [0.0_f64; STRIPE];
-    for (state, out) in job.states.chunks_exact(width).zip(job.out.chunks_exact_mut(columns)) {
-        for begin in (from..columns).step_by(STRIPE) {
-            let end = columns.min(begin + STRIPE);
-            let sums = &mut kept[..end - begin];
-            sums.fill(0.0);
-            for (at, &factor) in state.iter().enumerate() {
-                let line = &job.matrix[at * width + job.first..][begin..end];
-                for (sum, &number) in sums.iter_mut().zip(line) {
-                    *sum += f64::from(factor) * f64::from(widened(number));
-                }
-            }
-            for (number, &sum) in out[begin..end].iter_mut().zip(&*sums) {
-                *number = sum as f32;
+/// Adds the products of a part of the matrix to its sums; see `super::wide`.
+pub(super) fn add_wide(job: &Job<'_>, part: &Part, sums: &mut [f64]) {
+    add_wide_from(job, part, part.columns.start, sums);
+}
+
+/// The same, from the column at `from` on.
+pub(super) fn add_wide_from(job: &Job<'_>, part: &Part, from: usize, sums: &mut [f64]) {
+    let columns = from - part.columns.start..part.columns.len();
+    for (state, sums) in sums.chunks_exact_mut(part.padded).enumerate() {
+        let sums = &mut sums[columns.clone()];
+        for row in part.rows.clone() {
+            let factor = f64::from(job.states[state * job.width + row]);
+            let line = &job.matrix[row * job.width + job.first + from..][..sums.len()];
+            for (sum, &number) in sums.iter_mut().zip(line) {
+                *sum += factor * f64::from(widened(number));
             }
         }
     }
