@@ -138,7 +138,7 @@ impl Queries {
     /// `(n,)`: what the integers of a state are multiples of.
     ///
     /// Infinite where a state is not finite: its integers are 0, and it must be refused. 0 where a state is 0, or so small
-    /// (below 1e-36, 1e-34 at 8 bits) that the inverse of its step is no float32: its integers are 0, and `lost` is all of
+    /// (below 3.8e-37, or 4.8e-35 at 8 bits) that the inverse of its step is no float32: its integers are 0, and `lost` is all of
     /// its length.
     pub fn steps(&self) -> &[f32] {
         &self.steps

@@ -76,35 +76,52 @@ impl Load for f16 {
     }
 }
 
-/// All pairs.
+/// All pairs: those of one row together, up to four at once, which load it once.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 pub(super) fn run<T: Load>(job: &mut Job<'_, T>) {
     let mut ahead = Ahead::of(job);
-    let mut before = None;
-    for pair in 0..job.out.len() {
-        let (row, owner) = (job.rows[pair], job.owners[pair]);
-        let numbers = job.numbers.as_ptr().wrapping_add(row as usize * job.stride);
-        let state = job.states.as_ptr().wrapping_add(owner as usize * job.width);
-        let next = if before == Some(row) { None } else { ahead.next(job) };
-        before = Some(row);
-        // SAFETY: the row and the state exist, as `rescore` has asserted, and have so many numbers.
-        job.out[pair] = unsafe {
-            match next {
-                Some(next) => dot::<T, true>(numbers, state, job.width, next),
-                None => dot::<T, false>(numbers, state, job.width, numbers),
-            }
-        };
+    let mut pair = 0;
+    for same in job.rows.chunk_by(|one, other| one == other) {
+        let numbers = job.numbers.as_ptr().wrapping_add(same[0] as usize * job.stride);
+        let mut next = ahead.next(job);
+        let end = pair + same.len();
+        while pair < end {
+            // SAFETY: the row exists, as `rescore` has asserted, and has so many numbers.
+            pair = unsafe {
+                match (end - pair, next) {
+                    (1, Some(next)) => dots::<T, 1, true>(job, numbers, pair, next),
+                    (1, None) => dots::<T, 1, false>(job, numbers, pair, numbers),
+                    (2 | 3, Some(next)) => dots::<T, 2, true>(job, numbers, pair, next),
+                    (2 | 3, None) => dots::<T, 2, false>(job, numbers, pair, numbers),
+                    (_, Some(next)) => dots::<T, 4, true>(job, numbers, pair, next),
+                    (_, None) => dots::<T, 4, false>(job, numbers, pair, numbers),
+                }
+            };
+            next = None;
+        }
     }
 }
 
-/// Asks for the numbers at `next` meanwhile.
+/// Products of the row at `numbers` with the states of `MANY` pairs from `pair` on; returns the pair after them.
+///
+/// Asks for the numbers at `next` meanwhile (`ASK`).
 ///
 /// # Safety
 ///
-/// `width` numbers at both.
+/// `job.width` numbers at `numbers`.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn dot<T: Load, const ASK: bool>(numbers: *const T, state: *const f32, width: usize, next: *const T) -> f32 {
-    let mut sums = [_mm512_setzero_ps(); CHAINS];
+unsafe fn dots<T: Load, const MANY: usize, const ASK: bool>(
+    job: &mut Job<'_, T>,
+    numbers: *const T,
+    pair: usize,
+    next: *const T,
+) -> usize {
+    let width = job.width;
+    let mut states = [job.states.as_ptr(); MANY];
+    for (state, &owner) in states.iter_mut().zip(&job.owners[pair..pair + MANY]) {
+        *state = state.wrapping_add(owner as usize * width);
+    }
+    let mut sums = [[_mm512_setzero_ps(); CHAINS]; MANY];
     let mut at = 0;
     if ASK {
         ask(next.wrapping_add(width - 1)); // the last line, where the row does not end with one
@@ -115,16 +132,19 @@ unsafe fn dot<T: Load, const ASK: bool>(numbers: *const T, state: *const f32, wi
                 ask(next.wrapping_add(at + from));
             }
         }
-        for (chain, sum) in sums.iter_mut().enumerate() {
-            // SAFETY: four times sixteen numbers are left.
+        for chain in 0..CHAINS {
+            let from = at + chain * LANES;
+            // SAFETY: four times sixteen numbers of the row are left, and of each state: the owners exist.
             unsafe {
-                let from = at + chain * LANES;
-                *sum = _mm512_fmadd_ps(T::load(numbers.add(from)), _mm512_loadu_ps(state.add(from)), *sum);
+                let row = T::load(numbers.add(from));
+                for (sums, state) in sums.iter_mut().zip(&states) {
+                    sums[chain] = _mm512_fmadd_ps(row, _mm512_loadu_ps(state.add(from)), sums[chain]);
+                }
             }
         }
         at += CHAINS * LANES;
     }
-    for sum in &mut sums {
+    for chain in 0..CHAINS {
         if at >= width {
             break;
         }
@@ -135,11 +155,23 @@ unsafe fn dot<T: Load, const ASK: bool>(numbers: *const T, state: *const f32, wi
         };
         // SAFETY: the numbers that are left, up to sixteen; lanes without one keep their sums.
         unsafe {
-            let factors = _mm512_maskz_loadu_ps(mask, state.add(at));
-            *sum = _mm512_mask3_fmadd_ps(T::load_masked(mask, numbers.add(at)), factors, *sum, mask);
+            let row = T::load_masked(mask, numbers.add(at));
+            for (sums, state) in sums.iter_mut().zip(&states) {
+                let factors = _mm512_maskz_loadu_ps(mask, state.add(at));
+                sums[chain] = _mm512_mask3_fmadd_ps(row, factors, sums[chain], mask);
+            }
         }
         at += LANES;
     }
+    for (out, &sums) in job.out[pair..pair + MANY].iter_mut().zip(&sums) {
+        *out = folded(sums);
+    }
+    pair + MANY
+}
+
+/// All sums in one.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn folded(sums: [__m512; CHAINS]) -> f32 {
     let sum = _mm512_add_ps(_mm512_add_ps(sums[0], sums[1]), _mm512_add_ps(sums[2], sums[3]));
     let sum = _mm256_add_ps(_mm512_castps512_ps256(sum), _mm512_extractf32x8_ps::<1>(sum));
     let sum = _mm_add_ps(_mm256_castps256_ps128(sum), _mm256_extractf128_ps::<1>(sum));

@@ -73,7 +73,8 @@ impl Widen for f16 {
 
 /// Writes `weight[rows[k]] . states[owners[k]]` to `out[k]`, in float32.
 ///
-/// Any order of pairs is right; where those of one row follow each other, it is fetched once.
+/// Any order of pairs is right; where those of one row follow each other, it is fetched once (and loaded once for up to
+/// four of them with AVX-512).
 ///
 /// # Parameters
 ///

@@ -2,17 +2,17 @@
 #![expect(unsafe_code, reason = "vectors are loaded from and stored to addresses")]
 
 use std::arch::x86_64::{
-    __m512, __m512d, __m512i, _MM_HINT_T0, _mm_prefetch, _mm256_maskz_loadu_epi16, _mm512_add_ps, _mm512_and_si512,
-    _mm512_castps512_ps256, _mm512_castsi512_ps, _mm512_cvtepu16_epi32, _mm512_cvtps_pd, _mm512_extractf32x8_ps,
-    _mm512_fmadd_pd, _mm512_loadu_pd, _mm512_mask_storeu_ps, _mm512_maskz_loadu_epi16, _mm512_maskz_loadu_ps,
-    _mm512_mul_ps, _mm512_permutex2var_ps, _mm512_set1_epi32, _mm512_set1_pd, _mm512_set1_ps, _mm512_setr_epi32,
-    _mm512_setzero_pd, _mm512_setzero_ps, _mm512_slli_epi32, _mm512_storeu_pd,
+    __m512, __m512d, __m512i, _mm256_maskz_loadu_epi16, _mm512_add_ps, _mm512_and_si512, _mm512_castps512_ps256,
+    _mm512_castsi512_ps, _mm512_cvtepu16_epi32, _mm512_cvtps_pd, _mm512_extractf32x8_ps, _mm512_fmadd_pd,
+    _mm512_loadu_pd, _mm512_mask_storeu_ps, _mm512_maskz_loadu_epi16, _mm512_maskz_loadu_ps, _mm512_mul_ps,
+    _mm512_permutex2var_ps, _mm512_set1_epi32, _mm512_set1_pd, _mm512_set1_ps, _mm512_setr_epi32, _mm512_setzero_pd,
+    _mm512_setzero_ps, _mm512_slli_epi32, _mm512_storeu_pd,
 };
 use std::ops::Range;
 
 use half::bf16;
 
-use super::{GROUP, Job, Part, ROWS};
+use super::{GROUP, Job, Part, ROWS, fetch};
 
 /// Numbers of bfloat16 in a register, and columns in two of float32: the even ones in the first, the odd ones in the second.
 const PAIR: usize = 32;
@@ -159,16 +159,16 @@ impl Ahead {
         }
     }
 
-    #[target_feature(enable = "avx512f,avx512bw")]
+    #[inline]
     fn ask(&mut self) {
-        _mm_prefetch::<_MM_HINT_T0>(self.next.cast());
-        _mm_prefetch::<_MM_HINT_T0>(self.next.wrapping_add(PAIR).cast());
+        fetch(self.next);
+        fetch(self.next.wrapping_add(PAIR));
         self.next = self.next.wrapping_add(self.step);
     }
 
     /// Asks for all places of `rows`, and for those of as many rows after: each line twice, since few sums run so far ahead
     /// of memory that requests are dropped (measured: 195 us for 290, of 190 that reading takes).
-    #[target_feature(enable = "avx512f,avx512bw")]
+    #[inline]
     fn ask_twice(&mut self, rows: &Range<usize>, width: usize) {
         let mut after = Self {
             next: self.next.wrapping_add(rows.len() * width),

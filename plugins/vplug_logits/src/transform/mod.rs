@@ -161,13 +161,19 @@ impl Part {
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn ask(job: &Job<'_>, rows: &Range<usize>, column: usize) {
+    for row in rows.end..rows.end + rows.len() {
+        fetch(job.matrix.as_ptr().wrapping_add(row * job.width + job.first + column));
+    }
+}
+
+/// Asks for the cache line of a number.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn fetch(number: *const bf16) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 
-    for row in rows.end..rows.end + rows.len() {
-        let line = job.matrix.as_ptr().wrapping_add(row * job.width + job.first + column);
-        // SAFETY: asking for memory is no access: any address will do.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
-    }
+    // SAFETY: asking for memory is no access: any address will do.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(number.cast()) };
 }
 
 /// Float64 sums of all columns: of so many at a time that they stay near.
