@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vplug_logits.kernels.rules import Report
 
 REASONS = {
     "window": "more than one row in sixteen might win, so all of them were scored",
@@ -95,6 +98,24 @@ class Counters:
             total.scan_seconds += step.scan_seconds
             total.rescore_seconds += step.rescore_seconds
             total.seconds += step.seconds
+
+    def add_fused(self, rows: int, report: Report) -> None:
+        """Add one step that a backend did by itself, and in which nothing fell back.
+
+        Args:
+            rows: Hidden states.
+            report: What it did.
+        """
+        with self._lock:
+            total = self._sum
+            self._steps += 1
+            total.rows += rows
+            total.rescored += report.rescored
+            total.most = max(total.most, report.most)
+            total.clipped += report.clipped
+            total.scan_seconds += report.seconds - report.rescore_seconds
+            total.rescore_seconds += report.rescore_seconds
+            total.seconds += report.seconds
 
     def fallback(self, reason: str, rows: int) -> None:
         """A step that a host answered densely by itself, as one step of `rows` hidden states."""

@@ -74,6 +74,7 @@ class SketchEstimates:
         self.vocabulary = sketch.vocabulary
         self._sketch, self._backend = sketch, backend
         reach = _longest(weight[: sketch.vocabulary]) + float(torch.linalg.vector_norm(sketch.mean))
+        self._lost = 4.0 * sketch.width**0.5 * _UNIT
         self.of_state, self.of_transformed = 2.0 * reach, 2.0 * _longest_code(sketch)
 
     def __call__(self, states: torch.Tensor) -> Estimates:
@@ -91,8 +92,8 @@ class SketchEstimates:
         return Estimates(values, length, self.lost() * reach, rounded * (self.of_transformed / 2))
 
     def lost(self) -> float:
-        """What float32 may lose in a sum of d products, as a share of |a| |b|; settings may change between two steps."""
-        return 4.0 * self._sketch.width**0.5 * _UNIT + _lost_in_products()
+        """What float32 may lose in a sum of d products, as a share of |a| |b|; settings change between two steps."""
+        return self._lost + _lost_in_products()
 
     def upper(self, estimates: Estimates, share: float) -> torch.Tensor:
         """e_i + share (|h'| r_i + coarse) + slack.
@@ -182,14 +183,16 @@ class ClusterEstimates:
         return Estimates(scores[:, self._cluster_of], nothing, slack, nothing, chosen=probed[:, self._cluster_of])
 
 
+_precision_of: Any = getattr(torch._C, "_get_fp32_precision_getter", None)  # noqa: SLF001  # asked at every step
+
+
 def _lost_in_products() -> float:
     """What torch may lose in a product now, on any device, as a share; settings may change between two steps."""
-    backends: Any = torch.backends  # these names have no types
-    if not hasattr(backends.cuda.matmul, "fp32_precision"):  # before torch 2.9
+    if _precision_of is None:  # before torch 2.9
         return _PRODUCTS[torch.get_float32_matmul_precision()]
     # The older setting writes these too, and reading it back raises where a host uses the newer one.
-    words = (backends.cuda.matmul.fp32_precision, backends.mkldnn.matmul.fp32_precision)
-    return max(_PRODUCTS.get(word, 0.0) for word in words)
+    here, there = _precision_of("mkldnn", "matmul"), _precision_of("cuda", "matmul")
+    return max(_PRODUCTS.get(here, 0.0), _PRODUCTS.get(there, 0.0))
 
 
 def _fits(weight: torch.Tensor, sketch: Sketch) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from vplug_logits.config import Config
     from vplug_logits.kernels import Backend
-    from vplug_logits.kernels.rules import Fused
+    from vplug_logits.kernels.rules import Fused, Report
     from vplug_logits.peers import Peers
     from vplug_logits.sketch import Clusters, Sketch
 
@@ -120,6 +120,7 @@ class Head:
         self._after = After(cap, scale)
         self._parts: Parts | None = None
         self._fused: Fused | None = None
+        self._lost: Callable[[], float] = float
         self.backend, self.passed_over = "", {}
         if config.mode is not Mode.DENSE:
             choice = chosen(weight.device, config.backend) if backend is None else Choice(backend, {})
@@ -127,6 +128,8 @@ class Head:
             self._parts = self._made_of(sketch, clusters, choice.backend)
             self.vocabulary = self._parts.estimate.vocabulary
             self._fused = self._made_in_one(self._parts, sketch)
+            if isinstance(self._parts.estimate, SketchEstimates):
+                self._lost = self._parts.estimate.lost
         widest = self._peers.most(torch.tensor([self.vocabulary], device=weight.device))
         self._portion = max(1, _SCRATCH // (4 * max(1, int(widest))))  # states at a time
 
@@ -160,9 +163,12 @@ class Head:
         Raises:
             BadInputError: States of another width, or not of two dimensions.
         """
-        self._fit(states)
         if torch.compiler.is_compiling():  # a graph has no counters and no rows chosen by value: it stays dense
+            self._fit(states)
             return self.dense(states)
+        if self._fused is not None and self._is_ordinary(states):
+            return self._in_one(self._fused, states)
+        self._fit(states)
         step, self.error = Step(rows=states.shape[0]), None
         begun = time.perf_counter()
         try:
@@ -202,6 +208,49 @@ class Head:
             step.seconds = time.perf_counter() - begun
             self.counters.add(step)
 
+    def _is_ordinary(self, states: torch.Tensor) -> bool:
+        """Whether the backend may be asked at once.
+
+        A step of a backend takes a fraction of a millisecond and finds the caches full of the model's weights: each
+        line of Python before it is waited for. What is not ordinary is looked at again by `_refusal`, which names it.
+        """
+        weight = self.weight
+        return not (
+            self.drifted
+            or states.dim() != 2  # noqa: PLR2004
+            or not 0 < states.shape[0] <= self._portion
+            or self.vocabulary != weight.shape[0]
+            or _identity(weight) != self._seen
+            or (self._own_dense and states.dtype is not weight.dtype)
+            or states.device != weight.device
+            or (torch.is_grad_enabled() and (states.requires_grad or weight.requires_grad))
+            or torch.is_autocast_enabled(weight.device.type)
+            or weight.device.type == "cuda"  # may be capturing
+        )
+
+    def _in_one(self, fused: Fused, states: torch.Tensor) -> torch.Tensor:
+        """One call of the backend, and what is to be said of it."""
+        many, self.error = states.shape[0], None
+        out = torch.empty((many, self.weight.shape[0]), dtype=self.dtype, device=states.device)
+        try:
+            report = fused.step(states, out, self._lost())
+        except Exception as error:
+            self._fit(states)
+            step = Step(rows=many)
+            self._failed(error, step)
+            step.fell_back("error", many)
+            self.counters.add(step)
+            return self.dense(states)
+        if any(report.outcomes):
+            step = Step(rows=many)
+            given_up = self._told_of(report, step)
+            out[given_up] = self.dense(states[given_up]).to(self.dtype)
+            step.seconds = report.seconds
+            self.counters.add(step)
+        else:
+            self.counters.add_fused(many, report)
+        return out
+
     def _logits(self, states: torch.Tensor, step: Step) -> torch.Tensor:
         if states.shape[0] == 0:
             return states.new_empty((0, self.weight.shape[0]), dtype=self.dtype)
@@ -227,18 +276,15 @@ class Head:
         if self.vocabulary < out.shape[1]:
             padding = self.weight[self.vocabulary :].to(torch.float32)
             out[:, self.vocabulary :] = torch.mm(states.to(torch.float32), padding.T)
-        if self._fused is not None and isinstance(parts.estimate, SketchEstimates):
-            given_up = self._write_in_one(self._fused, parts.estimate.lost(), states, out, step)
+        if self._fused is not None:
+            given_up = self._told_of(self._fused.step(states.detach(), out, self._lost()), step)
         else:
             given_up = self._write_in_rounds(parts, states, out, step)
         if given_up.shape[0]:
             out[given_up] = self.dense(states[given_up]).to(self.dtype)
 
-    def _write_in_one(
-        self, fused: Fused, lost: float, states: torch.Tensor, out: torch.Tensor, step: Step
-    ) -> torch.Tensor:
-        """Let the backend do the step; gives the indices of the states that it gave up."""
-        report = fused.step(states.detach().to(torch.float32).contiguous(), out, lost)
+    def _told_of(self, report: Report, step: Step) -> torch.Tensor:
+        """Count what a backend reports; gives the indices of the states that it gave up."""
         step.rescored += report.rescored
         step.most = max(step.most, report.most)
         step.clipped += report.clipped
@@ -251,7 +297,7 @@ class Head:
             if reason is not None:
                 step.fell_back(reason, report.outcomes.count(number))
         self.drifted = self.drifted or OUTCOMES.index("drift") in report.outcomes
-        return outcomes.nonzero()[:, 0].to(states.device)
+        return outcomes.nonzero()[:, 0].to(self.weight.device)
 
     def _write_in_rounds(self, parts: Parts, states: torch.Tensor, out: torch.Tensor, step: Step) -> torch.Tensor:
         begun, before = time.perf_counter(), step.rescore_seconds

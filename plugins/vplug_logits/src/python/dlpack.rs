@@ -256,6 +256,51 @@ impl Tensor {
         ))
     }
 
+    /// A matrix of floats, whatever its type and strides, as float32.
+    ///
+    /// # Errors
+    ///
+    /// No matrix of this width, or no floats of 16 or 32 bits.
+    pub fn floats(&self, width: usize, to: &mut Vec<f32>) -> PyResult<()> {
+        if self.holds::<f32>() {
+            self.copied(width, to, |number: f32| number)
+        } else if self.holds::<f16>() {
+            self.copied(width, to, f16::to_f32)
+        } else {
+            self.copied(width, to, bf16::to_f32)
+        }
+    }
+
+    fn copied<T: Number>(&self, width: usize, to: &mut Vec<f32>, widened: impl Fn(T) -> f32) -> PyResult<()> {
+        let (shape, strides) = (self.shape(), self.strides());
+        let (&[rows, found], &[down, right]) = (&shape[..], &strides[..]) else {
+            return Err(PyValueError::new_err(format!(
+                "{}: a matrix is wanted, not {shape:?}",
+                self.name
+            )));
+        };
+        if found != width {
+            return Err(PyValueError::new_err(format!(
+                "{}: {width} numbers wide is wanted, not {found}",
+                self.name
+            )));
+        }
+        to.clear();
+        if rows == 0 {
+            return Ok(());
+        }
+        let first = self.first::<T>()?;
+        for row in 0..rows as isize {
+            for column in 0..width as isize {
+                // SAFETY: aligned, of this type, and an entry of the tensor: inside its shape, where its strides say.
+                to.push(widened(unsafe {
+                    *first.offset(row * down as isize + column * right as isize)
+                }));
+            }
+        }
+        Ok(())
+    }
+
     /// How many numbers a tensor of this shape has, if this one is it and lies in one piece.
     fn whole(&self, wanted: &[usize]) -> PyResult<usize> {
         let shape = self.shape();

@@ -38,7 +38,7 @@ pub struct Head {
     sketch: Py<Sketch>,
     weight: Tensor,
     rules: Rules,
-    workspaces: Mutex<Vec<Workspace>>,
+    workspaces: Mutex<Vec<Kept>>,
 }
 
 #[pymethods]
@@ -110,7 +110,7 @@ impl Head {
     /// The logits of states.
     ///
     /// Args:
-    ///     states: DLPack capsule of float32 (n, d), contiguous.
+    ///     states: DLPack capsule of float32, bfloat16 or float16 (n, d), any strides.
     ///     out: Of the dtype of the logits (n, columns >= V), contiguous; of states that were answered the first V
     ///         columns are written.
     ///     lost: The share of |a| |b| by which float32 sums may be wrong.
@@ -142,7 +142,14 @@ impl Head {
                 sketch.shape.vocabulary()
             )));
         }
-        let from = states.numbers::<f32>(&[many, sketch.shape.width()])?;
+        let mut kept = self.kept();
+        states.floats(sketch.shape.width(), &mut kept.states)?;
+        if states.shape()[0] != many {
+            return Err(PyValueError::new_err(format!(
+                "out: {many} rows for {} states",
+                states.shape()[0]
+            )));
+        }
         let to = match self.rules.after.kind {
             Kind::Single => Out::Single(out.numbers_mut(&shape)?),
             Kind::Brain => Out::Brain(out.numbers_mut::<bf16>(&shape)?),
@@ -154,32 +161,47 @@ impl Head {
             weight: weight_of(&self.weight)?,
             rules: self.rules,
         };
-        let mut done = vec![Done::default(); many];
+        kept.done.clear();
+        kept.done.resize(many, Done::default());
         let caught = py.detach(|| {
-            let mut work = self.workspace();
-            let times = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                head.step(sketch.isa, threads, lost, from, to, stride, &mut work, &mut done)
-            }));
-            self.keep(work);
-            times
+            let Kept { work, states, done } = &mut kept;
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                head.step(sketch.isa, threads, lost, states, to, stride, work, done)
+            }))
         });
         let times = caught.map_err(|_| PyTypeError::new_err("a kernel panicked: this is a fault of vplug_logits"))?;
-        let outcomes: Vec<u8> = done.iter().map(|one| one.outcome as u8).collect();
+        let done = &kept.done;
         let fine = || done.iter().filter(|one| one.outcome == Outcome::Fine);
-        Ok((
-            PyBytes::new(py, &outcomes),
+        let outcomes = PyBytes::new_with(py, many, |bytes| {
+            for (byte, one) in bytes.iter_mut().zip(done) {
+                *byte = one.outcome as u8;
+            }
+            Ok(())
+        })?;
+        let answer = (
+            outcomes,
             fine().map(|one| one.rescored).sum(),
             fine().map(|one| one.rescored).max().unwrap_or(0),
             fine().map(|one| one.clipped).sum(),
             times.rescore.as_secs_f64(),
             times.whole.as_secs_f64(),
-        ))
+        );
+        self.keep(kept);
+        Ok(answer)
     }
 }
 
+/// What a step works in.
+#[derive(Default)]
+struct Kept {
+    work: Workspace,
+    states: Vec<f32>,
+    done: Vec<Done>,
+}
+
 impl Head {
-    /// A workspace: one of those that are kept, unless another thread has the list just now, or a fork froze it.
-    fn workspace(&self) -> Workspace {
+    /// What an earlier step worked in, unless another thread has the list just now, or a fork froze it.
+    fn kept(&self) -> Kept {
         self.workspaces
             .try_lock()
             .ok()
@@ -187,7 +209,7 @@ impl Head {
             .unwrap_or_default()
     }
 
-    fn keep(&self, work: Workspace) {
+    fn keep(&self, work: Kept) {
         let kept = match self.workspaces.try_lock() {
             Ok(kept) => Some(kept),
             Err(std::sync::TryLockError::Poisoned(kept)) => Some(PoisonError::into_inner(kept)),

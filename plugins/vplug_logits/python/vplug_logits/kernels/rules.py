@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     import torch
@@ -39,8 +39,7 @@ class Rules:
     estimates: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """What a fused step did.
 
     Attributes:
@@ -67,7 +66,7 @@ class Fused(Protocol):
         """Write the logits of states.
 
         Args:
-            states: float32 `(n, d)`, contiguous; may hold NaN and infinity.
+            states: `(n, d)`, float32, bfloat16 or float16, any strides; may hold NaN and infinity.
             out: `(n, columns)` in the dtype of the logits, columns >= V, contiguous; the first V are written.
             lost: The share of |a| |b| by which sums of products may be wrong, here and in the dense head.
         """
