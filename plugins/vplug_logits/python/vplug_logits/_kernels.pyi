@@ -15,6 +15,7 @@ def rescore(
     threads: int,
     isa: str | None = None,
 ) -> None: ...
+
 @final
 class Sketch:
     def __new__(
@@ -34,9 +35,8 @@ class Sketch:
     @property
     def isa(self) -> str: ...
     def transform(self, states: object, out: object) -> None: ...
-    def scan(
-        self, transformed: object, out: object, lost: object, threads: int, planes: int | None = None
-    ) -> None: ...
+    def scan(self, transformed: object, out: object, lost: object, threads: int, planes: int | None = None) -> None: ...
+
 @final
 class Head:
     def __new__(

@@ -22,7 +22,7 @@ _CHUNK = 8192  # rows that are coded at a time
 
 
 def torch_int8(weight: torch.Tensor) -> dict[str, tuple[Answer, torch.dtype]]:
-    """The ways in which torch multiplies int8 weights on a CPU: a name, the head, the dtype of its states.
+    """The ways in which torch's own operations multiply int8 weights: a name, the head, the dtype of its states.
 
     Symmetric codes with one scale for each row; float logits of all rows come out.
 
@@ -30,28 +30,37 @@ def torch_int8(weight: torch.Tensor) -> dict[str, tuple[Answer, torch.dtype]]:
         weight: float32 `(V, d)`.
     """
     codes, scale = _symmetric(weight)
-    ways: dict[str, tuple[Answer, torch.dtype]] = {}
     half = scale.to(torch.bfloat16)
-    ways["_weight_int8pack_mm"] = (lambda states: torch._weight_int8pack_mm(states, codes, half), torch.bfloat16)  # noqa: SLF001
-    ways["_int_mm"] = (lambda states: _integer_product(states, codes, scale), torch.float32)
+    return {
+        "_weight_int8pack_mm": (lambda states: torch._weight_int8pack_mm(states, codes, half), torch.bfloat16),  # noqa: SLF001
+        "_int_mm": (lambda states: _integer_product(states, codes, scale), torch.float32),
+    }
+
+
+def torch_ao(weight: torch.Tensor) -> dict[str, Answer]:
+    """The dynamically quantised linear layer of torch.ao, by engine: int8 weights, float32 states in and logits out.
+
+    States become 7 bits, as in torch.ao's own layer (without VNNI sums of 8 bits overflow), with one scale for all of
+    them, so that outliers cost the others their precision.
+
+    Args:
+        weight: float32 `(V, d)`.
+    """
+    _, scale = _symmetric(weight)
     quantised: Any = torch.ops.quantized
     backend: Any = torch.backends.quantized
     before = backend.engine
+    ways: dict[str, Answer] = {}
     for engine in _ENGINES:
         if engine not in backend.supported_engines:
             continue
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch.ao tells that it will move to another package
+            warnings.simplefilter("ignore")  # it tells that it will move to another package
             backend.engine = engine
             made: Any = torch.quantize_per_channel
-            zeros = torch.zeros(len(scale), dtype=torch.int64)
-            rows = made(weight, scale.double(), zeros, 0, torch.qint8)
-            # 7 bits of the states, as torch.ao's own dynamic Linear: without VNNI sums of 8 bits overflow
+            rows = made(weight, scale.double(), torch.zeros(len(scale), dtype=torch.int64), 0, torch.qint8)
             packed = quantised.linear_prepack(rows, None)
-            ways[f"torch.ao dynamic, {engine}"] = (
-                functools.partial(quantised.linear_dynamic, W_prepack=packed, reduce_range=True),
-                torch.float32,
-            )
+        ways[engine] = functools.partial(quantised.linear_dynamic, W_prepack=packed, reduce_range=True)
     backend.engine = before
     return ways
 
@@ -105,9 +114,10 @@ def readers(codes: torch.Tensor) -> dict[str, Answer]:
         "sum of int64": lambda _: flat.view(torch.int64).sum(),
         "maximum of int32": lambda _: flat.view(torch.int32).amax(),
     }
-    read = getattr(machine.kernels(), "read", None)
-    if read is not None:
-        ways["kernel"] = lambda _: read(codes)
+    kernels = machine.kernels()
+    if kernels is not None:
+        lent: Any = torch.utils.dlpack.to_dlpack
+        ways["our own read"] = lambda _: kernels.read(lent(flat), torch.get_num_threads())
     return ways
 
 

@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from vplug_logits.benchmark import baselines
-from vplug_logits.benchmark.names import BASELINE, BFLOAT16, FLOAT32, INT4, INT8, MODE, READ, TOP, TORCH, TORCH_INT8
+from vplug_logits.benchmark.names import (
+    BASELINE,
+    BFLOAT16,
+    FLOAT32,
+    INT4,
+    INT8,
+    MODE,
+    READ,
+    TOP,
+    TORCH,
+    TORCH_AO,
+    TORCH_INT8,
+)
 from vplug_logits.config import Config, Mode
 from vplug_logits.head import Head
 from vplug_logits.kernels import choose
@@ -22,7 +34,7 @@ if TYPE_CHECKING:
 
 _RAW = "8 bit raw"  # codes of the rows as they are, in no metric
 _ROUNDING = 0.1  # of few states, that a head of 8 or 16 bits may decide otherwise: 2.5 % do on a real model
-_COARSE = 0.5  # the same for 4 bits: 20 %
+_COARSE = 0.5  # the same for 4 bits, and for states in 7 bits with one scale for all of them: 20 %
 _FEW = 0.05  # for modes that promise nothing: 0.1 %
 
 
@@ -57,14 +69,11 @@ class Candidate:
 
 def paths() -> dict[str, Backend]:
     """Our backends by the instructions that they use, the best one first."""
-    best = choose(torch.device("cpu"))
+    best: Any = choose(torch.device("cpu"))
     if best.name != "cpu":
         return {f"{best.name} operations": best}
-    kind: Any = type(best)
-    found: dict[str, Backend] = {_instructions(best): best}
-    narrower = kind(isa="avx2")
-    found.setdefault(_instructions(narrower), narrower)
-    return found
+    narrower = {"avx512": ("avx2",)}.get(best.isa, ())
+    return {best.isa: best} | {isa: type(best)(isa=isa) for isa in narrower}
 
 
 def table(bed: Bed, backends: dict[str, Backend], *, clusters: bool = False) -> list[Candidate]:
@@ -96,7 +105,11 @@ def _dense(bed: Bed) -> list[Candidate]:
         Candidate(TORCH_INT8, TORCH, BASELINE, answer, _ROUNDING, size, way=way, dtype=dtype)
         for way, (answer, dtype) in baselines.torch_int8(weight).items()
     ]
-    return [plain, halved, *ways]
+    dynamic = [
+        Candidate(TORCH_AO, TORCH, BASELINE, answer, _COARSE, size, way=engine)
+        for engine, answer in baselines.torch_ao(weight).items()
+    ]
+    return [plain, halved, *ways, *dynamic]
 
 
 def _modes(bed: Bed, backends: dict[str, Backend], sketches: dict[str, Sketch]) -> list[Candidate]:
@@ -131,16 +144,21 @@ def _quantised(backends: dict[str, Backend], sketches: dict[str, Sketch]) -> lis
     for path, backend in backends.items():
         for name, codes, allowed in ((INT8, _RAW, _ROUNDING), (INT4, "4 bit", _COARSE)):
             sketch = sketches[codes]
-            answer = _scan(backend, sketch, transformed=codes != _RAW)
+            answer = _scan(backend, sketch, raw=codes == _RAW)
             found.append(Candidate(name, path, BASELINE, answer, allowed, sketch.codes.numel(), codes))
     return found
 
 
-def _scan(backend: Backend, sketch: Sketch, *, transformed: bool) -> Callable[[torch.Tensor], torch.Tensor]:
-    """The estimates of a sketch as logits; the mean row, which adds the same to all, is left out."""
-    if transformed:
-        return lambda states: backend.scan(sketch, backend.transform(sketch, states))
-    return lambda states: backend.scan(sketch, states)
+def _scan(backend: Any, sketch: Sketch, *, raw: bool) -> Callable[[torch.Tensor], torch.Tensor]:
+    """The estimates of a sketch as logits; the mean row, which adds the same to all, is left out.
+
+    Raw rows are in no metric, so states need no transform; a plain int8 head has one int8 for each of their numbers.
+    """
+    if not raw:
+        return lambda states: backend.scan(sketch, backend.transform(sketch, states))[0]
+    if hasattr(backend, "scan_as_int8"):
+        return lambda states: backend.scan_as_int8(sketch, states)
+    return lambda states: backend.scan(sketch, states)[0]
 
 
 def _readers(codes: str, sketch: Sketch) -> list[Candidate]:
@@ -149,7 +167,3 @@ def _readers(codes: str, sketch: Sketch) -> list[Candidate]:
         Candidate(f"read {codes}", TORCH, READ, read, 1.0, size, codes, way)
         for way, read in baselines.readers(sketch.codes).items()
     ]
-
-
-def _instructions(backend: Any) -> str:
-    return str(getattr(backend, "isa", backend.name))

@@ -53,15 +53,16 @@ class Switch:
 
 def main(model: str, dtype: str, steps: str, seed: str, result: str) -> None:
     """Start, decode, write the result."""
-    from vplug_logits import plugin
+    from vplug_logits.adapters.vllm import install, state
 
-    plugin.register()  # where the distribution is installed vLLM has done it, and this does nothing
+    install.install()  # where the distribution is installed vLLM's entry point does it, too, which changes nothing
     import vllm
     from vllm import LLM, SamplingParams
     from vllm.model_executor.layers.logits_processor import LogitsProcessor
 
     rounds = int(steps) + _WARM
-    engine = LLM(
+    made: Any = LLM
+    engine = made(
         model=model,
         dtype=dtype,
         enforce_eager=True,
@@ -73,13 +74,14 @@ def main(model: str, dtype: str, steps: str, seed: str, result: str) -> None:
     parameters = SamplingParams(temperature=0, max_tokens=len(KINDS) * rounds + 8, ignore_eos=True, detokenize=False)
     engine.llm_engine.add_request("0", _PROMPT, parameters)
     switch = Switch(LogitsProcessor)
-    LogitsProcessor._apply_head = lambda *given: switch(*given)  # noqa: SLF001, PLW0108  # a function: it is to be bound
+    layer: Any = LogitsProcessor
+    layer._apply_head = lambda *given: switch(*given)  # noqa: SLF001, PLW0108  # a function: it is to be bound
     engine.llm_engine.step()  # reads the prompt by our head, which looks for its sketch now
-    (head,) = plugin.state().heads
+    (head,) = state.current("registered", "").heads
     if head["state"] != "active":
         raise SystemExit(f"the head is {head['state']}: {head['reason']}")
     answer = measure(engine, switch, rounds, random.Random(int(seed)))  # noqa: S311  # an order, no secret
-    (head,) = plugin.state().heads
+    (head,) = state.current("registered", "").heads
     answer |= {"vllm": vllm.__version__, "dense_rows": head["counters"]["fallback_rows"]}
     Path(result).write_text(json.dumps(answer), "utf-8")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vplug_logits.benchmark.names import BFLOAT16, FLOAT32, INT4, INT8, MODE, TOP, TORCH_INT8
+from vplug_logits.benchmark.names import BFLOAT16, FLOAT32, INT4, INT8, MODE, TOP, TORCH_AO, TORCH_INT8
 from vplug_logits.errors import ConfigError
 from vplug_logits.evaluation.plots import require
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 COLOURS = {
     "exact": "C0", "safe": "C1", TOP: "C8", "fast": "C2", "clusters": "C3", FLOAT32: "0.15", BFLOAT16: "0.45",
-    TORCH_INT8: "C4", INT8: "C6", INT4: "C7",
+    TORCH_INT8: "C4", TORCH_AO: "C5", INT8: "C6", INT4: "C9",
 }  # fmt: skip
 FILES = ("bench.png", "bench.svg")
 
@@ -42,8 +42,8 @@ def write(document: Mapping[str, Any], folder: str) -> list[Path]:
     FigureCanvasAgg(figure)
     panels = figure.subplots(2, len(heads), squeeze=False, sharex=True, sharey="row")
     for head, upper, lower in zip(heads, *panels, strict=True):
-        _times(upper, document, head)
-        _distance(lower, document, head)
+        _times(upper, head)
+        _distance(lower, head)
     panels[0][0].set_ylabel("ms of a call")
     panels[1][0].set_ylabel("time over that of reading the codes")
     handles: dict[str, Any] = {}
@@ -62,10 +62,10 @@ def write(document: Mapping[str, Any], folder: str) -> list[Path]:
     return files
 
 
-def _times(axes: Any, document: Mapping[str, Any], head: Mapping[str, Any]) -> None:
-    for (name, path), cells in _series(document, head).items():
+def _times(axes: Any, head: Mapping[str, Any]) -> None:
+    for (name, path), cells in _series(head).items():
         batches = sorted(cells)
-        times = [1e3 * cells[batch][_clock(document)]["median"] for batch in batches]
+        times = [1e3 * cells[batch][_clock(head)]["median"] for batch in batches]
         axes.plot(batches, times, label=_label(name, path, head), **_style(name, path, head))
     source = "random" if head["source"] == "random" else head["source"]
     axes.set_title(f"{head['vocabulary']:,} x {head['width']:,}\n{source}", fontsize="medium")
@@ -74,8 +74,8 @@ def _times(axes: Any, document: Mapping[str, Any], head: Mapping[str, Any]) -> N
     axes.grid(alpha=0.3, which="both")
 
 
-def _distance(axes: Any, document: Mapping[str, Any], head: Mapping[str, Any]) -> None:
-    for (name, path), cells in _series(document, head).items():
+def _distance(axes: Any, head: Mapping[str, Any]) -> None:
+    for (name, path), cells in _series(head).items():
         if any(cell["read"] is None for cell in cells.values()):
             continue
         batches = sorted(cells)
@@ -84,7 +84,7 @@ def _distance(axes: Any, document: Mapping[str, Any], head: Mapping[str, Any]) -
     axes.axhline(1, color="grey", linestyle=":", linewidth=1)
     axes.text(0.02, 1.03, "reading alone", transform=axes.get_yaxis_transform(), fontsize="small", color="grey")
     axes.set(xscale="log", yscale="log", xlabel="batch")
-    axes.set_xticks(document["batches"], labels=[str(batch) for batch in document["batches"]])
+    axes.set_xticks(head["batches"], labels=[str(batch) for batch in head["batches"]])
     axes.xaxis.set_minor_locator(_no_ticks())
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.grid(alpha=0.3, which="both")
@@ -96,18 +96,18 @@ def _no_ticks() -> Any:
     return NullLocator()
 
 
-def _series(document: Mapping[str, Any], head: Mapping[str, Any]) -> dict[tuple[str, str], dict[int, Any]]:
+def _series(head: Mapping[str, Any]) -> dict[tuple[str, str], dict[int, Any]]:
     """(name, path) -> batch -> cell, with the fewest threads, of what is no reading."""
     found: dict[tuple[str, str], dict[int, Any]] = {}
     for cell in head["cells"]:
-        if cell["threads"] == document["threads"][0] and cell["name"] in COLOURS:
+        if cell["threads"] == head["threads"][0] and cell["name"] in COLOURS:
             found.setdefault((cell["name"], cell["path"]), {})[cell["batch"]] = cell
-    order = list(COLOURS)
-    return dict(sorted(found.items(), key=lambda item: (order.index(item[0][0]), item[0][1])))
+    names, paths = list(COLOURS), ["torch", *_ours(head)]
+    return dict(sorted(found.items(), key=lambda item: (names.index(item[0][0]), paths.index(item[0][1]))))
 
 
-def _clock(document: Mapping[str, Any]) -> str:
-    return "cpu" if document["threads"][0] == 1 else "wall"
+def _clock(head: Mapping[str, Any]) -> str:
+    return "cpu" if head["threads"][0] == 1 else "wall"
 
 
 def _ours(head: Mapping[str, Any]) -> list[str]:
@@ -123,7 +123,7 @@ def _style(name: str, path: str, head: Mapping[str, Any]) -> dict[str, Any]:
     """Modes are solid, baselines dashed; paths beside the best one are thin."""
     ours = _ours(head)
     narrow = path in ours[1:]
-    baseline = name in {FLOAT32, BFLOAT16, TORCH_INT8, INT8, INT4}
+    baseline = name in {FLOAT32, BFLOAT16, TORCH_INT8, TORCH_AO, INT8, INT4}
     return {
         "color": COLOURS[name],
         "linestyle": "--" if baseline else "-",

@@ -20,8 +20,10 @@ def markdown(document: Mapping[str, Any]) -> str:
         document: As the command writes it.
     """
     parts = [opening(document)]
+    if "heads" in document:
+        parts.append("![time against batch, and the distance from reading alone](bench.svg)")
     for head in document.get("heads", ()):
-        parts += _head(document, head)
+        parts += _head(head)
     if "decode" in document:
         parts.append(_decode(document["decode"]))
     if "vllm" in document:
@@ -35,13 +37,14 @@ def short(document: Mapping[str, Any]) -> str:
     Args:
         document: With `heads`.
     """
-    batches = [batch for batch in _SHORT_BATCHES if batch in document["batches"]]
-    threads = document["threads"][0]
-    heading = ["mode", *(f"{_shape(head)}, B = {batch}" for head in document["heads"] for batch in batches)]
+    heads = document["heads"]
+    batches = [batch for batch in _SHORT_BATCHES if batch in heads[0]["batches"]]
+    threads = heads[0]["threads"][0]
+    heading = ["mode", *(f"{_shape(head)}, B = {batch}" for head in heads for batch in batches)]
     rows = []
     for name in _SHORT:
         cells = [f"`{name}`" if name != TOP else name]
-        for head in document["heads"]:
+        for head in heads:
             first = next(one["path"] for one in head["candidates"] if one["name"] == name)
             found = _found(head, name, first, threads)
             cells += [_over(found.get(batch), "median") for batch in batches]
@@ -53,35 +56,35 @@ def short(document: Mapping[str, Any]) -> str:
 
 def opening(document: Mapping[str, Any]) -> str:
     """What it was measured on, and how heads are."""
-    measured = f"Measured {_machine(document['machine'])}."
+    measured = f"# How fast heads are\n\nMeasured {_machine(document['machine'])}."
     if "heads" not in document:
         return measured
     swept = (
         "before each call the caches are swept, as the layers of a model sweep them"
-        if document["swept"]
+        if document["heads"][0]["swept"]
         else "caches are as the candidate before left them"
     )
     return (
         f"{measured}\n\n"
         f"All heads run in one process, in random order in each round; {swept}. Of one thread the time of the "
-        "processor counts, of several that of the clock. Ratios are medians of the ratios within a round, over the quiet "
-        "rounds if five were quiet. Weights are float32 but for the baselines in fewer bits; logits of all rows come out "
-        "as float32 (torch bfloat16 and `_weight_int8pack_mm`: bfloat16). No candidate has a time unless its winners were "
-        "those of the weights in float64, but for the few that its rounding explains."
+        "processor counts, of several that of the clock. Ratios are medians of the ratios within a round, over the "
+        "quiet rounds if five were quiet. Weights are float32 but for the baselines in fewer bits; logits of all rows "
+        "come out as float32 (torch bfloat16 and `_weight_int8pack_mm`: bfloat16). No candidate has a time unless its "
+        "winners were those of the weights in float64, but for the few that its rounding explains."
     )
 
 
-def _head(document: Mapping[str, Any], head: Mapping[str, Any]) -> list[str]:
-    parts = [f"### {_shape(head)}: {_source(head)}", _state(head)]
-    for threads in document["threads"]:
+def _head(head: Mapping[str, Any]) -> list[str]:
+    parts = [f"## {_shape(head)}: {_source(head)}", _state(head)]
+    for threads in head["threads"]:
         measured = "processor time" if threads == 1 else "clock time"
         how = f"{_threads(threads)}, {measured}; how many times as fast as {_baselines()}"
-        parts.append(f"**{how}: medians of ratios.**\n\n{_ratios(document, head, threads, 'median')}")
-        if threads == document["threads"][0]:
-            parts.append(f"**The same: ratios of minima.**\n\n{_ratios(document, head, threads, 'min')}")
-        parts.append(f"**{_threads(threads)}: milliseconds, median (minimum).**\n\n{_times(document, head, threads)}")
-    if len(document["threads"]) > 1:
-        parts.append(_more_threads(document, head))
+        parts.append(f"**{how}: medians of ratios.**\n\n{_ratios(head, threads, 'median')}")
+        if threads == head["threads"][0]:
+            parts.append(f"**The same: ratios of minima.**\n\n{_ratios(head, threads, 'min')}")
+        parts.append(f"**{_threads(threads)}: milliseconds, median (minimum).**\n\n{_times(head, threads)}")
+    if len(head["threads"]) > 1:
+        parts.append(_more_threads(head))
     return parts
 
 
@@ -96,8 +99,8 @@ def _state(head: Mapping[str, Any]) -> str:
     )
 
 
-def _ratios(document: Mapping[str, Any], head: Mapping[str, Any], threads: int, kind: str) -> str:
-    batches = document["batches"]
+def _ratios(head: Mapping[str, Any], threads: int, kind: str) -> str:
+    batches = head["batches"]
     heading = ["head", "path", "misses", *(f"B = {batch}" for batch in batches), f"of reading, B = {batches[0]}"]
     rows = []
     for name, path in _lines(head):
@@ -108,8 +111,8 @@ def _ratios(document: Mapping[str, Any], head: Mapping[str, Any], threads: int, 
     return _table(heading, rows)
 
 
-def _times(document: Mapping[str, Any], head: Mapping[str, Any], threads: int) -> str:
-    batches, clock = document["batches"], "cpu" if threads == 1 else "wall"
+def _times(head: Mapping[str, Any], threads: int) -> str:
+    batches, clock = head["batches"], "cpu" if threads == 1 else "wall"
     heading = ["head", "path", "MB", *(f"B = {batch}" for batch in batches), "ways"]
     rows = []
     for name, path in _lines(head, reading=True):
@@ -121,20 +124,20 @@ def _times(document: Mapping[str, Any], head: Mapping[str, Any], threads: int) -
     return _table(heading, rows)
 
 
-def _more_threads(document: Mapping[str, Any], head: Mapping[str, Any]) -> str:
+def _more_threads(head: Mapping[str, Any]) -> str:
     """Clock time of the fewest threads over that of each larger number."""
-    fewest, *others = document["threads"]
+    fewest, *others = head["threads"]
     heading = [
         "head",
         "path",
-        *(f"{threads} threads, B = {batch}" for threads in others for batch in document["batches"]),
+        *(f"{threads} threads, B = {batch}" for threads in others for batch in head["batches"]),
     ]
     rows = []
     for name, path in _lines(head):
         base, cells = _found(head, name, path, fewest), [name, path]
         for threads in others:
             more = _found(head, name, path, threads)
-            for batch in document["batches"]:
+            for batch in head["batches"]:
                 has = batch in base and batch in more
                 cells.append(f"{base[batch]['wall']['median'] / more[batch]['wall']['median']:.2f}" if has else "-")
         rows.append(cells)
@@ -157,7 +160,7 @@ def _decode(steps: Sequence[Mapping[str, Any]]) -> str:
         rows.append([one["model"], one["dtype"], *cells, *ratios, share, f"{one['misses']} of {one['steps']}"])
     first = steps[0]
     return (
-        "### Whole decode steps in transformers\n\n"
+        "## Whole decode steps in transformers\n\n"
         f"Greedy, batch 1, one thread, with a KV cache; mode `{first['mode']}`. Processor time of a step, "
         f"median (minimum); the three kinds of step alternate in random order over {first['steps']} tokens, each with "
         "a cache of its own and the same token. A free head returns a tensor that is there already: no head can give "
@@ -178,7 +181,7 @@ def _vllm(runs: Sequence[Mapping[str, Any]]) -> str:
     first = runs[0]
     dense = ", ".join(f"{one['dense_rows']} in {one['dtype']}" for one in runs)
     return (
-        "### Whole decode steps in vLLM\n\n"
+        "## Whole decode steps in vLLM\n\n"
         f"vLLM {first['vllm']} on a CPU, one request, greedy, one thread, eager. Processor time, median (minimum), of "
         "the call of the head and of the engine's whole step; the head changes at random from step to step, over "
         f"{first['steps']} steps with each. States of ours that were answered densely: {dense}.\n\n"

@@ -11,10 +11,11 @@ from vplug_logits.benchmark.candidates import Candidate, paths, table
 from vplug_logits.benchmark.gate import Gate, Verdict
 from vplug_logits.benchmark.names import READ
 from vplug_logits.benchmark.timing import Plan, measure
+from vplug_logits.errors import ConfigError
 from vplug_logits.progress import Progress, silent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from vplug_logits.benchmark.beds import Bed
 
@@ -22,21 +23,22 @@ SCHEMA = 1
 """The version of the JSON document; it is raised when a field changes its meaning or goes away."""
 
 
-def document(plan: Plan) -> dict[str, Any]:
-    """The beginning of a document: what it is measured on, and how; parts are added under names of their own.
+def document(earlier: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The beginning of a document: what it is measured on; parts are added under names of their own.
+
+    Args:
+        earlier: A document whose parts are kept.
 
     Raises:
-        ConfigError: The kernels are a debug build.
+        ConfigError: The kernels are a debug build, or the earlier document is of another machine or other versions.
     """
     machine.require_release()
-    return {
-        "schema": SCHEMA,
-        "machine": machine.described(),
-        "threads": list(plan.threads),
-        "batches": list(plan.batches),
-        "rounds": plan.rounds,
-        "swept": plan.sweep,
-    }
+    here = machine.described()
+    if earlier is None:
+        return {"schema": SCHEMA, "machine": here}
+    if earlier.get("schema") != SCHEMA or {**earlier["machine"], "date": here["date"]} != here:
+        raise ConfigError("json: the file has results of another machine or of other versions; name another one.")
+    return {**earlier, "machine": here}
 
 
 def heads(
@@ -57,7 +59,8 @@ def head(bed: Bed, plan: Plan, *, clusters: bool = False, progress: Progress = s
     """Measure one head.
 
     Returns:
-        vocabulary, width, source; rounds and how many were quiet; candidates (what each got right, and why it was not
+        vocabulary, width, source; threads, batches, swept, rounds: the plan; how many rounds were quiet, and the
+        processors that others used; candidates (what each got right, and why it was not
         timed) and cells (`figures.cells`).
     """
     return of_candidates(bed, table(bed, paths(), clusters=clusters), plan, progress=progress)
@@ -79,6 +82,9 @@ def of_candidates(
         "vocabulary": bed.vocabulary,
         "width": bed.width,
         "source": bed.source,
+        "threads": list(plan.threads),
+        "batches": list(plan.batches),
+        "swept": plan.sweep,
         "rounds": plan.rounds,
         "quiet": times.noisy.count(False),
         "others": figures.pair(times.others),

@@ -42,8 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="few rounds: a look, not a figure")
     parser.add_argument("--warm", action="store_true", help="leave caches as they are, instead of sweeping them")
     parser.add_argument("--clusters", action="store_true", help="mode clusters too; its first build takes minutes")
-    parser.add_argument("--json", metavar="FILE", help="write the results here, too")
-    parser.add_argument("--out", metavar="DIR", help="write the tables (bench.md) and, of heads, a plot (matplotlib)")
+    parser.add_argument("--json", metavar="FILE", help="add the results to this file, too")
+    parser.add_argument("--out", metavar="DIR", help="write the tables of all results, and a plot of those of heads")
     parser.add_argument("--cache", metavar="DIR", help="where sketches are kept (the user's cache)")
     parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
 
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     heads = not (arguments.decode or arguments.vllm)
     if arguments.vllm and arguments.model is None:
         raise ConfigError("vllm: --model says which model vLLM is to run.")
-    if arguments.out and heads:
+    if arguments.out:
         from vplug_logits.evaluation import plots as needed
 
         needed.require("--out")
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     _warn(quiet=arguments.quiet)
     progress = on_terminal(quiet=arguments.quiet)
-    measured = document(plan)
+    measured = document(_earlier(arguments.json))
     measured |= _part(arguments, plan, progress)
     text = report.markdown(measured)
     if arguments.json:
@@ -77,12 +77,22 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.out:
         Path(arguments.out).mkdir(exist_ok=True)
         (Path(arguments.out) / "bench.md").write_text(text, "utf-8")
-        if heads:
+        if "heads" in measured:
             from vplug_logits.benchmark import plots
 
             plots.write(measured, arguments.out)
     sys.stdout.write(text)
     return 0
+
+
+def _earlier(path: str | None) -> Any:
+    """What a file of results holds, or None."""
+    if path is None or not Path(path).exists():
+        return None
+    try:
+        return json.loads(Path(path).read_text("utf-8"))
+    except ValueError as error:
+        raise ConfigError(f"json: {path} is there and holds no results: {error}.") from error
 
 
 def _part(arguments: argparse.Namespace, plan: Plan, progress: Progress) -> dict[str, Any]:
