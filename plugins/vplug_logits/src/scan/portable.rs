@@ -1,5 +1,6 @@
 //! Sums in plain code, laid out so that a compiler finds vectors in it.
 
+use std::array::from_fn;
 use std::ops::Range;
 
 use half::slice::HalfFloatSliceExt;
@@ -7,11 +8,6 @@ use half::slice::HalfFloatSliceExt;
 use super::sink::Sink;
 use super::{Batch, Dots, LANE_BYTES, Scan, TOGETHER};
 use crate::layout::{BLOCK, Bits, LANE};
-
-/// Rows whose sums are in hand at a time.
-const TILE: usize = 16;
-/// Bytes of one lane of a tile.
-const TILE_BYTES: usize = TILE * LANE;
 
 /// Hands each block's sums to `sink`.
 pub(super) fn scan<S: Sink>(scan: &Scan<'_>, blocks: Range<usize>, sink: &mut S) {
@@ -38,31 +34,38 @@ pub(super) fn scan<S: Sink>(scan: &Scan<'_>, blocks: Range<usize>, sink: &mut S)
     }
 }
 
-/// One query: products of bytes are summed in i16 for as many lanes as fit, then in i32.
+/// One query. Products are summed in i16 for as many lanes as fit, then in i32. Codes of eight bits are taken as two of four.
 fn multiply<const BITS: usize>(codes: &[[u8; LANE_BYTES]], batch: Batch<'_>, dots: &mut [i32; BLOCK]) {
-    let largest = (1 << BITS) - 1;
-    let segments = 8 / BITS;
-    // 127 products of the largest code and query fit an i16 at one bit, 42 at two, 8 at four, 1 at eight.
-    let lanes_at_once = (i16::MAX as usize / (largest * 128) / segments).max(1);
+    let (segments, part_bits) = (8 / BITS, BITS.min(4));
+    let largest = (1 << part_bits) - 1;
+    // 255 products of the largest code and 128 fit an i16 at one bit, 85 at two, 17 at four; a segment adds four.
+    let lanes_at_once = i16::MAX as usize / (largest as usize * 128) / (LANE * segments);
     dots.fill(0);
-    let mut words = batch.lanes(segments);
-    for codes in codes.chunks(lanes_at_once) {
-        let mut sums = [0_i16; LANE_BYTES];
-        for (codes, words) in codes.iter().zip(&mut words) {
-            for segment in 0..segments {
-                let [word] = *words.segment::<1>(segment);
-                let query: [i16; TILE_BYTES] = std::array::from_fn(|i| i16::from(word.to_le_bytes()[i % LANE] as i8));
-                let tiles = sums.as_chunks_mut::<TILE_BYTES>().0;
-                for (sums, codes) in tiles.iter_mut().zip(codes.as_chunks::<TILE_BYTES>().0) {
-                    for i in 0..TILE_BYTES {
-                        let code = codes[i] >> (segment * BITS) & largest as u8;
-                        sums[i] += i16::from(code) * query[i];
+    for part in 0..BITS / part_bits {
+        let mut words = batch.lanes(segments);
+        for codes in codes.chunks(lanes_at_once) {
+            let mut sums = [0_i16; BLOCK];
+            for (codes, words) in codes.iter().zip(&mut words) {
+                let rows = codes.as_chunks::<LANE>().0;
+                let low: [u16; BLOCK] = from_fn(|row| u32::from_le_bytes(rows[row]) as u16);
+                let high: [u16; BLOCK] = from_fn(|row| (u32::from_le_bytes(rows[row]) >> 16) as u16);
+                for segment in 0..segments {
+                    let [word] = *words.segment::<1>(segment);
+                    let [a, b, c, d] = word.to_le_bytes().map(|byte| i16::from(byte as i8));
+                    let code = |pair: u16, byte: usize| {
+                        (pair >> (8 * byte + segment * BITS + part * part_bits)) as i16 & largest
+                    };
+                    for row in 0..BLOCK {
+                        sums[row] += code(low[row], 0) * a
+                            + code(low[row], 1) * b
+                            + code(high[row], 0) * c
+                            + code(high[row], 1) * d;
                     }
                 }
             }
-        }
-        for (dot, sums) in dots.iter_mut().zip(sums.as_chunks::<LANE>().0) {
-            *dot += sums.iter().copied().map(i32::from).sum::<i32>();
+            for (dot, sum) in dots.iter_mut().zip(sums) {
+                *dot += i32::from(sum) << (part * part_bits);
+            }
         }
     }
 }
