@@ -53,8 +53,8 @@ pub(super) fn scan<S: Sink>(scan: &Scan<'_>, blocks: Range<usize>, sink: &mut S)
     }
 }
 
-/// The only query, of fewer than eight bits. Codes are masked where they are in each half of a byte, not shifted down, and those of
-/// each place have sums of their own, too large by a power of two until they are put together.
+/// The only query, of fewer than eight bits. Codes are masked where they are in each half of a byte, not shifted down,
+/// and those of each place have sums of their own, too large by a power of two until they are put together.
 #[target_feature(enable = "avx2")]
 fn one<const BITS: i32, const SEGMENTS: usize, const WIDE: usize>(
     codes: &[[u8; LANE_BYTES]],
@@ -63,8 +63,8 @@ fn one<const BITS: i32, const SEGMENTS: usize, const WIDE: usize>(
 ) {
     let places = SEGMENTS / 2;
     let masks: [_; 4] = from_fn(|place| _mm256_set1_epi8((((1_i32 << BITS) - 1) << ((place as i32 * BITS) % 4)) as i8));
-    // Each lane adds twice two products to an i16: at most 15 times two of 8 * 128 fit, 10 times two of 12 * 128, 8 times two
-    // of 15 * 128.
+    // Each lane adds twice two products to an i16: at most 15 times two of 8 * 128 fit, 10 times two of 12 * 128, 8
+    // times two of 15 * 128.
     let lanes_at_once = match BITS {
         1 => 7,
         2 => 5,
@@ -96,7 +96,7 @@ fn one<const BITS: i32, const SEGMENTS: usize, const WIDE: usize>(
             }
         }
         for (tile, sum) in sums.into_iter().enumerate() {
-            // All places as large as the last one, so multiples.
+            // All places were made as large as the last one: multiples.
             let sum = _mm256_srav_epi32(sum, _mm256_set1_epi32(4 - BITS));
             store(dots, first + tile, sum);
         }
@@ -122,8 +122,8 @@ fn tiles<const BITS: i32, const COUNT: usize, const WIDE: usize>(
 ) {
     let segments = 8 / BITS as usize;
     let ones = _mm256_set1_epi16(1);
-    // Each segment adds two products to an i16: at most 127 times two of 1 * 128 fit, 42 times two of 3 * 128, 8 times two of
-    // 15 * 128. Of eight bits only two products fit, once.
+    // Each segment adds two products to an i16: at most 127 times two of 1 * 128 fit, 42 times two of 3 * 128, 8 times
+    // two of 15 * 128. Of eight bits only two products fit, once.
     let lanes_at_once = match BITS {
         1 => 15,
         2 => 10,

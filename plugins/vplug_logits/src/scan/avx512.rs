@@ -44,8 +44,9 @@ pub(super) fn scan<S: Sink>(scan: &Scan<'_>, blocks: Range<usize>, sink: &mut S)
     }
 }
 
-/// The only query. Codes are not shifted but masked where they are, and those of each place in a byte have sums of their
-/// own, too large by a power of two until the end. A byte of eight codes is taken as two halves, so that four places are all.
+/// The only query. Codes are not shifted but masked where they are, and those of each place in a byte have sums of
+/// their own, too large by a power of two until the end. A byte of eight codes is taken as two halves, so that four
+/// places are all.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 fn one<const BITS: u32, const SEGMENTS: usize>(codes: &[[u8; LANE_BYTES]], words: &[i32], dots: &mut [i32; BLOCK]) {
     let places = SEGMENTS.min(4);

@@ -5,8 +5,8 @@
 //! estimate = integer * (scale * factor) + base                                  (f32, each step rounded)
 //! ```
 //!
-//! A state of two planes has integer(first) * 128 + integer(second) instead, in f32. The integers and, by the fixed order
-//! of the f32 steps, the estimates are the same on each path and in each batch, to the last bit.
+//! A state of two planes has integer(first) * 128 + integer(second) instead, in f32. The integers and, by the fixed
+//! order of the f32 steps, the estimates are the same on each path and in each batch, to the last bit.
 //!
 //! A path goes through the codes once, block after block, with a few queries at a time; `sink` takes the sums.
 #![expect(
@@ -67,7 +67,8 @@ impl Scan<'_> {
     ///
     /// # Parameters
     ///
-    /// `estimates`: `(states, columns(supers))`. `maxima`: `(states, 16 * supers.len())`; -inf where a group has no row.
+    /// `estimates`: `(states, columns(supers))`. `maxima`: `(states, 16 * supers.len())`; -inf where a group has no
+    /// row.
     ///
     /// # Panics
     ///

@@ -34,7 +34,8 @@ pub(super) fn scan<S: Sink>(scan: &Scan<'_>, blocks: Range<usize>, sink: &mut S)
     }
 }
 
-/// One query. Products are summed in i16 for as many lanes as fit, then in i32. Codes of eight bits are taken as two of four.
+/// One query. Products are summed in i16 for as many lanes as fit, then in i32. Codes of eight bits are taken as two of
+/// four.
 fn multiply<const BITS: usize>(codes: &[[u8; LANE_BYTES]], batch: Batch<'_>, dots: &mut [i32; BLOCK]) {
     let (segments, part_bits) = (8 / BITS, BITS.min(4));
     let largest = (1 << part_bits) - 1;

@@ -102,8 +102,8 @@ impl Rows<'_> {
     #[inline]
     pub(super) fn numbers(&mut self, row: usize, column: usize, count: usize) -> &mut [f32] {
         assert!(row < self.height && column <= self.columns && count <= self.columns - column);
-        // SAFETY: these numbers lie in the matrix, whose size `new` checked, and in the columns that are ours alone; the
-        // slice borrows `self` mutably, so there is one of them at a time.
+        // SAFETY: these numbers lie in the matrix, whose size `new` checked, and in the columns that are ours alone;
+        // the slice borrows `self` mutably, so there is one of them at a time.
         unsafe { slice::from_raw_parts_mut(self.first.add(row * self.stride + column), count) }
     }
 }

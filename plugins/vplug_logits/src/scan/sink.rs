@@ -1,5 +1,5 @@
-//! What becomes of a block's sums. Plain code, inlined into each path and compiled there for its instructions: so what is
-//! rounded, and in which order, is written once.
+//! What becomes of a block's sums. Plain code, inlined into each path and compiled there for its instructions: so what
+//! is rounded, and in which order, is written once.
 
 use std::array::from_fn;
 

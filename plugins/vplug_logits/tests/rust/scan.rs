@@ -283,7 +283,7 @@ fn any_tight() -> impl Strategy<Value = Tight> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn each_path_gives_the_numbers_of_the_definition_and_stays_in_bounds(
