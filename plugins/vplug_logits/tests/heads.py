@@ -7,7 +7,6 @@ import math
 import torch
 
 from vplug_logits.codes import encode, quantise
-from vplug_logits.layout import pack
 from vplug_logits.metric import rows_through, second_moment, transform
 from vplug_logits.sketch import Sketch, padded_rows
 
@@ -50,7 +49,7 @@ def sketch_for(weight: torch.Tensor, moment: torch.Tensor, bits: int, *, seed: i
         bits=bits,
         vocabulary=weight.shape[0],
         width=weight.shape[1],
-        codes=pack(encoded.codes, bits),
+        codes=encoded.codes,
         scale=padded(kept.scale),
         residual=padded(kept.residual),
         norm=padded(kept.norm) if bits == 8 else None,

@@ -1,14 +1,13 @@
 """Builds the sketch of a head, streaming over the vocabulary, and the artefact of a model.
 
 Blocks have a size that depends on the width alone, so a sum has one order and the same head gives the same bytes.
-Beside the codes, a build holds three float64 numbers for each row and a few blocks of a million numbers; never a
+Beside the codes, a build holds four float64 numbers for each row and a few blocks of a million numbers; never a
 second copy of the head.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -18,18 +17,16 @@ import torch
 from vplug_logits import artefact, cache, digest
 from vplug_logits.calibrate import calibrate
 from vplug_logits.clusters import balanced_clusters
-from vplug_logits.codes import encode, joined, quantise
+from vplug_logits.codes import encode, quantise, room
 from vplug_logits.config import SEED
 from vplug_logits.errors import BadInputError, BuildError, UnsupportedHeadError
-from vplug_logits.layout import pack
 from vplug_logits.metric import Solver, second_moment, transform
 from vplug_logits.progress import Progress, silent
-from vplug_logits.sketch import BLOCK, LANE, Clusters, Sketch, padded_rows, padded_width
+from vplug_logits.sketch import BLOCK, Clusters, Sketch, padded_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from vplug_logits.codes import Encoded
     from vplug_logits.config import Config
 
 _BLOCK_NUMBERS = 1 << 20  # of a block of rows: 8 MB in float64
@@ -38,7 +35,7 @@ _BLOCK_NUMBERS = 1 << 20  # of a block of rows: 8 MB in float64
 def build(
     weight: torch.Tensor, states_moment: torch.Tensor, bits: int, *, seed: int = SEED, progress: Progress = silent
 ) -> Sketch:
-    """The sketch of a head; the same bytes for the same head, moment and seed on one machine.
+    """The sketch of a head; the same bytes for the same head, moment and seed on one machine and installation.
 
     Args:
         weight: W `(V, d)`, float32, bfloat16 or float16, on any device; read block by block.
@@ -60,19 +57,17 @@ def build(
     vocabulary, width = weight.shape
     if tuple(states_moment.shape) != (width, width):
         raise BadInputError(f"states of shape {tuple(states_moment.shape)} are none of a head of width {width}.")
+    # Before anything large: what is kept between blocks that are not would leave holes in the heap.
+    encoded = room(vocabulary, width, bits)
     mean = _mean(weight, progress)
-    centred = (block.to(torch.float64) - mean for _, block in _blocks(weight, partial(progress, "moments")))
+    centred = (
+        block.to(torch.float64, copy=True).sub_(mean) for _, block in _blocks(weight, partial(progress, "moments"))
+    )
     matrix = transform(states_moment.to("cpu", torch.float64), second_moment(centred), seed)
     solver = Solver(matrix)
-    code_bytes = padded_width(width, bits) * bits // 8
-    codes = torch.zeros((padded_rows(vocabulary) // BLOCK, code_bytes // LANE, BLOCK, LANE), dtype=torch.uint8)
-    parts: list[Encoded] = []
     for start, block in _blocks(weight, partial(progress, "codes")):
-        encoded = encode(solver.rows(block, mean), bits)
-        packed = pack(encoded.codes, bits)
-        codes[start // BLOCK : start // BLOCK + packed.shape[0]] = packed
-        parts.append(replace(encoded, codes=encoded.codes[:0].clone()))
-    kept = quantise(joined(parts))
+        encoded.put(start, encode(solver.rows(block, mean), bits))
+    kept = quantise(encoded)
     missing = padded_rows(vocabulary) - vocabulary
 
     def placed(values: torch.Tensor) -> torch.Tensor:
@@ -82,7 +77,7 @@ def build(
         bits=bits,
         vocabulary=vocabulary,
         width=width,
-        codes=codes.to(weight.device),
+        codes=encoded.codes.to(weight.device),
         scale=placed(kept.scale),
         residual=placed(kept.residual),
         norm=placed(kept.norm) if bits == 8 else None,  # noqa: PLR2004  # see Sketch.norm

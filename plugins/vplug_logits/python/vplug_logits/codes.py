@@ -7,23 +7,31 @@ the best of a few candidates by the cosine of u and w.  Then the scale:
   arXiv 2405.12497);
 * 8 bits: <u, w> / <u, u>, which makes the residual smallest: there the rigorous bound |h'| |q - w| counts.  It hardly
   matters: on SmolLM2 |q - w| is 0.74 % of |w|, so the scales differ by a share of 5.5e-5, the residuals by 2.8e-5.
+
+The compiled kernels code rows where they are installed and the rows lie on the CPU, else torch does.  Sums differ in
+their last bits between the two, so very rarely a code does, too.  Each one's bounds hold for its own codes, so nothing
+that reads a sketch needs to know which of them made it, and no artefact records it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from math import frexp
 from typing import TYPE_CHECKING
 
 import torch
 
 from vplug_logits.errors import BadInputError
+from vplug_logits.layout import pack
+from vplug_logits.sketch import BLOCK, LANE, padded_rows, padded_width
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+    from types import ModuleType
 
-# Steps that are tried, in multiples of the root mean square of a row.  The best uniform step for a Gaussian is 0.996
-# at 2 bits and 0.335 at 4; with 1 bit the step does not matter.
+# Steps that are tried, here and in encode.rs, in multiples of the root mean square of a row.  The best uniform step for
+# a Gaussian is 0.996 at 2 bits and 0.335 at 4; with 1 bit the step does not matter.
 _STEPS: dict[int, tuple[float, ...]] = {
     1: (1.0,),
     2: (0.8, 0.87, 0.94, 1.0, 1.07, 1.15),
@@ -39,13 +47,15 @@ _SLOP = 1e-12  # of |w|: more than float64 loses in a residual
 _TOP = 14  # the largest number of a head, in units, lies in (2^14, 2^15]: float16 ends at 65,504
 _BLOCK = 1 << 16
 
+_NOT_FINITE = "a row of the head holds NaN or infinity."
+
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
     """Codes of rows and what belongs to them.
 
     Attributes:
-        codes: uint8 `(m, d)`: c, in 0..2^bits - 1.
+        codes: uint8 `(ceil(m / 64), bytes / 4, 64, 4)`: c, in 0..2^bits - 1, as `layout` packs them.
         scale: float64 `(m,)`; 0 for a row of zeros.
         residual: float64 `(m,)`: |scale u - w|.
         norm: float64 `(m,)`: |scale u|.
@@ -57,6 +67,18 @@ class Encoded:
     residual: torch.Tensor
     norm: torch.Tensor
     slope: torch.Tensor
+
+    def put(self, start: int, part: Encoded) -> None:
+        """Write a part of the rows in its place.
+
+        Args:
+            start: Its first row, a multiple of 64.
+            part: Any number of rows, but only the last part may have one that is no multiple of 64.
+        """
+        self.codes[start // BLOCK :][: len(part.codes)] = part.codes
+        for name in ("scale", "residual", "norm", "slope"):
+            numbers = getattr(part, name)
+            getattr(self, name)[start:][: len(numbers)] = numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,29 +113,31 @@ def encode(rows: torch.Tensor, bits: int) -> Encoded:
     """
     if bits not in _STEPS:
         raise BadInputError(f"codes of {bits} bits were asked for: there are codes of 1, 2, 4 and 8.")
+    rows = rows.detach()
+    kernels = _compiled() if rows.device.type == "cpu" else None
+    if kernels is not None and rows.shape[0] > 0:
+        return _encode_compiled(kernels, rows, bits)
     if not bool(torch.isfinite(rows).all()):
-        raise BadInputError("a row of the head holds NaN or infinity.")
-    if rows.shape[0] == 0:
-        empty = rows.new_zeros(0)
-        return Encoded(torch.zeros(rows.shape, dtype=torch.uint8, device=rows.device), empty, empty, empty, empty)
-    block = max(1, _BLOCK // max(1, rows.shape[1]))
-    return joined(_encode(part, bits) for part in torch.split(rows, block))
+        raise BadInputError(_NOT_FINITE)
+    block = max(1, _BLOCK // max(1, rows.shape[1]) // BLOCK) * BLOCK
+    codes, numbers = _room(rows.shape, bits, rows.device)
+    encoded = Encoded(codes, *numbers)
+    for start in range(0, rows.shape[0], block):
+        encoded.put(start, _encode(rows[start : start + block], bits))
+    return encoded
 
 
-def joined(parts: Iterable[Encoded]) -> Encoded:
-    """One `Encoded` of several, in order.
+def room(rows: int, width: int, bits: int, *, device: torch.device | str = "cpu") -> Encoded:
+    """Room for the codes and numbers of so many rows, to be filled part by part; all of it is 0.
 
     Args:
-        parts: At least one.  Codes that were packed meanwhile may be replaced by anything that can be concatenated.
+        rows: m.
+        width: d.
+        bits: 1, 2, 4 or 8.
+        device: Of the tensors.
     """
-    every = list(parts)
-    return Encoded(
-        codes=torch.cat([part.codes for part in every]),
-        scale=torch.cat([part.scale for part in every]),
-        residual=torch.cat([part.residual for part in every]),
-        norm=torch.cat([part.norm for part in every]),
-        slope=torch.cat([part.slope for part in every]),
-    )
+    codes, numbers = _room((rows, width), bits, device)
+    return Encoded(codes, *numbers)
 
 
 def quantise(encoded: Encoded) -> Quantised:
@@ -156,6 +180,33 @@ def levels(codes: torch.Tensor, bits: int) -> torch.Tensor:
     return codes.to(torch.float64).sub_(middle)
 
 
+@cache
+def _compiled() -> ModuleType | None:
+    """The compiled kernels; None where there are none that can be loaded, and torch does their work."""
+    try:
+        from vplug_logits import _kernels
+    except ImportError:
+        return None
+    return _kernels
+
+
+def _encode_compiled(kernels: ModuleType, rows: torch.Tensor, bits: int) -> Encoded:
+    codes, numbers = _room(rows.shape, bits, rows.device)
+    try:
+        kernels.encode(rows.to(torch.float64).contiguous().numpy(), bits, codes.numpy(), numbers.numpy())
+    except ValueError as error:
+        raise BadInputError(_NOT_FINITE) from error
+    return Encoded(codes, *numbers)
+
+
+def _room(shape: Sequence[int], bits: int, device: torch.device | str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Zeros for packed codes, and for scale, residual, norm and slope."""
+    rows, width = shape
+    lanes = padded_width(width, bits) * bits // 8 // LANE
+    codes = torch.zeros((padded_rows(rows) // BLOCK, lanes, BLOCK, LANE), dtype=torch.uint8, device=device)
+    return codes, torch.zeros((4, rows), dtype=torch.float64, device=device)
+
+
 def _encode(rows: torch.Tensor, bits: int) -> Encoded:
     largest = rows.abs().amax(1)
     # Worked on as multiples of the largest coordinate: squares of tiny and of huge rows stay in range.
@@ -178,7 +229,7 @@ def _encode(rows: torch.Tensor, bits: int) -> Encoded:
     scale = torch.where(some, above / torch.where(some, below, 1.0), 0.0)
     difference = u * scale[:, None] - rows
     return Encoded(
-        codes=codes,
+        codes=pack(codes, bits),
         scale=scale * unit,
         residual=torch.linalg.vector_norm(difference, dim=1) * unit,
         norm=torch.linalg.vector_norm(u, dim=1) * scale * unit,

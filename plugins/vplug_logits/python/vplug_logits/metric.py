@@ -149,9 +149,9 @@ class Solver:
         Returns:
             float64 `(m, d)`.
         """
-        wide = block.detach().to(torch.float64)
+        wide = block.detach().to(torch.float64, copy=mean is not None)
         if mean is not None:
-            wide = wide - mean.to(torch.float64)
+            wide -= mean.to(torch.float64)
         moved: torch.Tensor = torch.linalg.lu_solve(self._factors, self._pivots, wide.T).T
         return moved.contiguous()
 

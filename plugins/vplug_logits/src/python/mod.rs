@@ -3,6 +3,7 @@
 #![expect(clippy::doc_markdown, reason = "doc comments become Python's docstrings")]
 
 mod dlpack;
+mod encode;
 mod head;
 mod sketch;
 
@@ -17,6 +18,8 @@ use crate::isa::Isa;
 mod _kernels {
     #[pymodule_export]
     use super::build_info;
+    #[pymodule_export]
+    use super::encode::encode;
     #[pymodule_export]
     use super::head::Head;
     #[pymodule_export]
