@@ -18,6 +18,7 @@ pub mod after;
 pub mod encode;
 pub mod isa;
 pub mod layout;
+pub mod pages;
 pub mod pool;
 pub mod query;
 pub mod read;

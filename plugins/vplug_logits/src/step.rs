@@ -19,13 +19,13 @@ use half::{bf16, f16};
 use crate::after::{After, Kind};
 use crate::isa::{Isa, compiled_for};
 use crate::layout::{BLOCK, GROUPS, SUPER, Shape};
-use crate::pool;
 use crate::query::Queries;
 use crate::rescore::rescore;
 use crate::scan::{Rows, Scan};
 use crate::select::{self, Scratch, Window};
 use crate::transform::{transform, transform_wide};
 use crate::weight::Weight;
+use crate::{pages, pool};
 
 /// Sums of float32 inside a scan are never larger than this times what they come to.
 const ROOM: f64 = 1e9;
@@ -286,6 +286,11 @@ impl Head<'_> {
             threads
         };
         let mut times = Times::default();
+        match &mut out {
+            Out::Single(numbers) => pages::advise(numbers),
+            Out::Brain(numbers) => pages::advise(numbers),
+            Out::Half(numbers) => pages::advise(numbers),
+        }
         work.begin(&shape, many, out.kind() != Kind::Single);
         self.admit(states, work);
         self.estimate(isa, threads, lost, many, work);
