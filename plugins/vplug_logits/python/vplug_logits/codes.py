@@ -119,7 +119,7 @@ def encode(rows: torch.Tensor, bits: int) -> Encoded:
         return _encode_compiled(kernels, rows, bits)
     if not bool(torch.isfinite(rows).all()):
         raise BadInputError(_NOT_FINITE)
-    block = max(1, _BLOCK // max(1, rows.shape[1]) // BLOCK) * BLOCK
+    block = -(-_BLOCK // max(1, BLOCK * rows.shape[1])) * BLOCK
     codes, numbers = _room(rows.shape, bits, rows.device)
     encoded = Encoded(codes, *numbers)
     for start in range(0, rows.shape[0], block):

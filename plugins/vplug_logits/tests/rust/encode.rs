@@ -1,4 +1,12 @@
 //! Codes of rows: what they are, on each path, without a byte out of bounds.
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "numbers of a test, small enough by construction"
+)]
+#![expect(clippy::float_cmp, reason = "equal is meant")]
+#![expect(clippy::unwrap_used, reason = "tests may fail loudly, what helps them too")]
 
 mod guarded;
 
