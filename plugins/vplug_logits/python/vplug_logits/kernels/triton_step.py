@@ -58,7 +58,7 @@ FLAGS = {ops.STATES: "states", ops.OVERFLOW: "overflow", ops.WINDOW: "window", o
 """Bits of `Outcome.status` and their slugs (`counters.REASONS`), the first one first."""
 
 _UNIT = 2.0**-24
-_LATE = 2048  # rows that one program may rescore alone: beyond that a dense product is quicker
+_LATE = 2048
 _TENSOR = 16  # the fewest columns of a product on tensor cores
 _COLUMNS, _DEPTH = 32, 64  # of a program of the transform; _DEPTH is the block of the bound above
 _TILE, _GATHER, _TILES = 256, 4, 1024
@@ -70,22 +70,34 @@ _PART = 1 << 22  # numbers of the weight that are looked at at once
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of each state; the tensors are those of the step and hold until the next one.
+    """What became of each state.
 
     Attributes:
-        status: int32 `(n,)`: 0, or bits of `FLAGS`.
-        rescored: int32 `(n,)`: rows that were scored exactly.
-        clipped: int32 `(n,)`: estimates that were lowered.
+        table: int32 `(3, n)`, on the device; it holds until the next step.
     """
 
-    status: torch.Tensor
-    rescored: torch.Tensor
-    clipped: torch.Tensor
+    table: torch.Tensor
+
+    @property
+    def status(self) -> torch.Tensor:
+        """Int32 `(n,)`: 0, or bits of `FLAGS`."""
+        return self.table[0]
+
+    @property
+    def rescored(self) -> torch.Tensor:
+        """Int32 `(n,)`: rows that were scored exactly."""
+        return self.table[1]
+
+    @property
+    def clipped(self) -> torch.Tensor:
+        """Int32 `(n,)`: estimates that were lowered."""
+        return self.table[2]
 
     def read(self) -> list[tuple[str | None, int, int]]:
         """Wait for the step: why each state must be answered densely (None: it need not), rescored, clipped rows."""
-        table = torch.stack([self.status, self.rescored, self.clipped], dim=1).tolist()
-        return [(_slug(status), rescored, clipped) for status, rescored, clipped in table]
+        return [
+            (_slug(status), rescored, clipped) for status, rescored, clipped in zip(*self.table.tolist(), strict=True)
+        ]
 
 
 class TritonStep:
@@ -93,6 +105,7 @@ class TritonStep:
 
     Attributes:
         dtype: Of the logits.
+        vocabulary: V, the rows that are answered for.
     """
 
     def __init__(  # noqa: PLR0913  # keywords, each for something else
@@ -115,7 +128,8 @@ class TritonStep:
             weight: The live weight, `(rows, d)` of float32, bfloat16 or float16, numbers of a row side by side.
             sketch: Of its first V rows, on its device.
             rows: R, the best rows that are rescored in any case.
-            limit: Rows of a state that are rescored at most; at least 2 R, since buckets hold more than R.
+            limit: Rows of a state that are rescored at most; 2 R where that is more, since buckets hold more than R.
+                Of them the last program rescores 2,048 at most: beyond, a dense product is quicker.
             share: The window as a share of the bound that always holds; None: there is none (`Parts.share`).
             possible: The share of it beyond which no exact logit is believed (`Parts.possible`).
             dtype: Of the logits; None: the weight's.
@@ -128,7 +142,7 @@ class TritonStep:
         """
         _fits(weight, sketch)
         self.dtype = weight.dtype if dtype is None else dtype
-        self._weight, self._sketch = weight, sketch
+        self._weight, self._sketch, self.vocabulary = weight, sketch, sketch.vocabulary
         self._bounds = _Bounds.of(weight, sketch)
         self._residual, self._scale, self._mean = sketch.residual, sketch.scale, sketch.mean
         self._codes = sketch.codes.view(torch.int32).reshape(sketch.codes.shape[0], -1, BLOCK)
@@ -140,6 +154,7 @@ class TritonStep:
         self._outside, self._cap = outside, cap
         self._graphs = graphs and weight.device.type == "cuda"
         self._scratch: dict[int, _Scratch] = {}
+        self._numbers: dict[int, int] = {}  # what `_Scratch.number` holds
         self._replays: dict[tuple[int, torch.dtype], _Replay] = {}
 
     def run(self, states: torch.Tensor, out: torch.Tensor) -> Outcome:
@@ -154,35 +169,27 @@ class TritonStep:
             BadInputError: Shapes, strides or dtypes that the kernels do not read.
         """
         self._checked(states, out)
-        parts = [
-            self._portion(states[start : start + MOST], out[start : start + MOST])
-            for start in range(0, states.shape[0], MOST)
-        ]
-        if len(parts) == 1:
-            return parts[0]
-        return Outcome(
-            torch.cat([part.status for part in parts]),
-            torch.cat([part.rescored for part in parts]),
-            torch.cat([part.clipped for part in parts]),
-        )
+        tables = []
+        for start in range(0, states.shape[0], MOST):
+            part = states[start : start + MOST]
+            self._portion(part, out[start : start + MOST])
+            tables.append(self.scratch(_padded(part.shape[0])).outcome[:, : part.shape[0]])
+            if states.shape[0] > MOST:  # the next portion works in the same scratch
+                tables[-1] = tables[-1].clone()
+        return Outcome(tables[0] if len(tables) == 1 else torch.cat(tables, dim=1))
 
-    def _portion(self, states: torch.Tensor, out: torch.Tensor) -> Outcome:
-        many = states.shape[0]
-        size = 1 << (many - 1).bit_length()
-        scratch = self.scratch(size)
-        if self._graphs:
-            replay = self._replays.get((size, states.dtype))
-            if replay is None:
-                replay = _Replay(self, scratch, size, states)
-                self._replays[size, states.dtype] = replay
-            replay.run(states, out)
-        else:
-            scratch.number.fill_(many)
+    def _portion(self, states: torch.Tensor, out: torch.Tensor) -> None:
+        many, size = states.shape[0], _padded(states.shape[0])
+        if self._numbers.get(size) != many:
+            self.scratch(size).number.fill_(many)
+            self._numbers[size] = many
+        if not self._graphs:
             for launch in self.launches(states, out, size):
                 launch()
-        # A portion of several is followed by others, which use the same scratch.
-        kept = scratch.outcome[:, :many].clone()
-        return Outcome(kept[0], kept[1], kept[2])
+            return
+        if (size, states.dtype) not in self._replays:
+            self._replays[size, states.dtype] = _Replay(self, states, size)
+        self._replays[size, states.dtype].run(states, out)
 
     def scratch(self, size: int) -> _Scratch:
         """What a step of so many states works in.
@@ -363,37 +370,36 @@ class _Scratch:
 class _Replay:
     """The CUDA graph of one padded number of states: its own states and logits, and the three launches on them."""
 
-    def __init__(self, step: TritonStep, scratch: _Scratch, size: int, states: torch.Tensor) -> None:
+    def __init__(self, step: TritonStep, states: torch.Tensor, size: int) -> None:
         """Launch once, which compiles and tunes, then capture."""
-        self._scratch, self._number = scratch, 0
+        many, device = states.shape[0], states.device
         self._states = states.new_zeros(size, states.shape[1])
-        self._out = states.new_empty(size, scratch.estimates.shape[1], dtype=step.dtype)
-        self._many(states.shape[0])
-        self._states[: states.shape[0]].copy_(states)
+        self._out = states.new_empty(size, step.vocabulary, dtype=step.dtype)
+        self._states[:many].copy_(states)
         launches = step.launches(self._states, self._out, size)
-        stream = torch.cuda.Stream(states.device)  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream(states.device))
+        stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(stream):
             for launch in launches:
                 launch()
-        torch.cuda.current_stream(states.device).wait_stream(stream)
+        torch.cuda.current_stream(device).wait_stream(stream)
         self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
+        # Other threads of the host may go on calling CUDA meanwhile.
+        with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
             for launch in launches:
                 launch()
 
     def run(self, states: torch.Tensor, out: torch.Tensor) -> None:
         """One step: the states are copied in, the logits out, so that the caller's are not overwritten by the next."""
         many = states.shape[0]
-        self._many(many)
         self._states[:many].copy_(states)
         self._graph.replay()
         out[:, : self._out.shape[1]].copy_(self._out[:many])
 
-    def _many(self, many: int) -> None:
-        if many != self._number:
-            self._scratch.number.fill_(many)
-            self._number = many
+
+def _padded(many: int) -> int:
+    """The power of two that so many states are padded to."""
+    return 1 << (many - 1).bit_length()
 
 
 def _slug(status: int) -> str | None:

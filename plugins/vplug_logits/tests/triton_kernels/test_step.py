@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from cases import ROUNDED, Case, exact, must, poison, run
 from heads import hidden
+from triton_cases import ROUNDED, Case, exact, must, poison, run
 from vplug_logits.after import After
 from vplug_logits.config import Config
 from vplug_logits.errors import BadInputError

@@ -40,7 +40,7 @@ def test_buckets_never_fall_and_never_leave_the_histogram() -> None:
     assert found.max() == ops.BUCKETS - 1
     assert (found >= 0).all()
     inner = real[(values[~values.isnan()].abs() > 2.0**-8) & (values[~values.isnan()].abs() < 2.0**7)]
-    assert len(inner.unique()) > 0.4 * len(inner)
+    assert len(set(inner.tolist())) > 0.4 * len(inner)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
@@ -59,6 +59,6 @@ def test_the_floor_is_as_far_below_the_best_logit_as_rounding_may_reach(dtype: t
 
 
 def test_the_kernels_share_their_numbers_with_the_rest() -> None:
-    assert after.STEPS == ops._STEPS.value
+    assert ops._STEPS.value == after.STEPS
     assert set(triton_step.FLAGS.values()) <= set(REASONS)
     assert len({*triton_step.FLAGS}) == 4
