@@ -1,9 +1,10 @@
 //! A head: a sketch, the live weight, and what a mode asks for.
 
+use std::any::Any;
 use std::sync::{Mutex, PoisonError};
 
 use half::{bf16, f16};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -169,7 +170,7 @@ impl Head {
                 head.step(sketch.isa, threads, lost, states, to, stride, work, done)
             }))
         });
-        let times = caught.map_err(|_| PyTypeError::new_err("a kernel panicked: this is a fault of vplug_logits"))?;
+        let times = caught.map_err(|panic| PyRuntimeError::new_err(format!("a kernel failed: {}", said(&*panic))))?;
         let done = &kept.done;
         let fine = || done.iter().filter(|one| one.outcome == Outcome::Fine);
         let outcomes = PyBytes::new_with(py, many, |bytes| {
@@ -221,4 +222,11 @@ impl Head {
             kept.push(work);
         }
     }
+}
+
+/// What a panic said.
+fn said(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("it said nothing")
 }

@@ -31,7 +31,8 @@ fn modules_of_the_root_are_named_from_the_root() {
 fn the_kernels_know_no_python_and_no_environment() {
     let said = says(|module| match module {
         BINDING => &["env::var", "std::fs", "println!", "eprintln!"],
-        "pool" => &["pyo3", "env::var", "println!", "eprintln!"], // it asks the system about its own threads
+        // these ask the system about threads and memory of their own
+        "pool" | "pages" => &["pyo3", "env::var", "println!", "eprintln!"],
         _ => &["pyo3", "env::var", "std::fs", "rustix", "println!", "eprintln!"],
     });
     assert_eq!(said, Vec::<String>::new());
