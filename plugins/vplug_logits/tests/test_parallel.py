@@ -132,9 +132,11 @@ def test_two_processes_answer_as_one(both: tuple[torch.dtype, list[Any]], mode: 
         for name in ("greedy", "drawn", "none"):
             assert torch.equal(mine[name], wanted[name]), name
         assert torch.equal(mine["argmax"], mine["greedy"])
-        # The same rows are rescored, and the same states are dense; float32 sums may differ in their last bits.
-        assert torch.equal(torch.isfinite(mine["logits"]), torch.isfinite(wanted["logits"]))
-        inside = torch.isfinite(wanted["logits"])
+        # The same states are dense, and the same rows are rescored but for a few: a shard knows how long the longest of
+        # its own codes is, so its windows may be narrower.  float32 sums may differ in their last bits.
+        inside, alone_inside = torch.isfinite(mine["logits"]), torch.isfinite(wanted["logits"])
+        assert not bool((inside & ~alone_inside).any())
+        assert int(alone_inside.sum() - inside.sum()) <= 0.001 * int(alone_inside.sum())
         rtol, atol = (1e-5, 1e-4) if dtype is torch.float32 else (1e-2, 1e-3)
         assert torch.allclose(mine["logits"][inside], wanted["logits"][inside], rtol=rtol, atol=atol)
         assert mine["counters"]["fallbacks"].keys() == alone.counters.snapshot()["fallbacks"].keys()

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 
@@ -9,7 +7,9 @@ from heads import head, hidden, sketch_of
 from vplug_logits.clusters import balanced_clusters
 from vplug_logits.config import Config
 from vplug_logits.head import Head
+from vplug_logits.kernels.plain import PlainBackend
 from vplug_logits.selftest import selftest
+from vplug_logits.sketch import Sketch
 
 WIDTH, VOCABULARY = 40, 2000
 WEIGHT, KEPT = head(VOCABULARY, WIDTH), hidden(64, WIDTH, seed=5)
@@ -93,7 +93,11 @@ def test_logits_that_are_not_the_dense_ones_fail() -> None:
 
 
 def test_a_backend_that_raises_fails(caplog: pytest.LogCaptureFixture) -> None:
-    broken = Head(WEIGHT, Config.of("exact"), sketch=replace(sketch_of(WEIGHT, CALIBRATION, 8), codes=torch.zeros(1)))
+    class Broken(PlainBackend):
+        def transform(self, sketch: Sketch, states: torch.Tensor) -> torch.Tensor:
+            raise RuntimeError("no such kernel")
+
+    broken = Head(WEIGHT, Config.of("exact"), sketch=sketch_of(WEIGHT, CALIBRATION, 8), backend=Broken())
 
     verdict = selftest(broken, KEPT)
 

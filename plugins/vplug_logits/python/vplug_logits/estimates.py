@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from vplug_logits.errors import BadInputError
+from vplug_logits.sketch import BLOCK, LANE, padded_rows, padded_width
 
 if TYPE_CHECKING:
     from vplug_logits.kernels import Backend
@@ -200,6 +201,13 @@ def _fits(weight: torch.Tensor, sketch: Sketch) -> None:
         raise BadInputError(
             f"a sketch of {sketch.vocabulary} x {sketch.width} on {sketch.codes.device} does not fit a head of "
             f"{weight.shape[0]} x {weight.shape[1]} on {weight.device}; build one of this head."
+        )
+    rows, lanes = padded_rows(sketch.vocabulary), padded_width(sketch.width, sketch.bits) * sketch.bits // (8 * LANE)
+    found = [tuple(part.shape) for part in (sketch.codes, sketch.scale, sketch.residual, sketch.transform, sketch.mean)]
+    if found != [(rows // BLOCK, lanes, BLOCK, LANE), (rows,), (rows,), (sketch.width,) * 2, (sketch.width,)]:
+        raise BadInputError(
+            f"parts of the shapes {found} are no sketch of {sketch.vocabulary} x {sketch.width} in {sketch.bits} bits; "
+            "build it again."
         )
 
 

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from vplug_logits.sketch import Clusters, Sketch
 
 _SCRATCH = 32 << 20  # bytes of estimates that are worked on at once; a few tensors are as large
-_SHARE = 16  # a state whose window holds more than one row in sixteen goes dense
+_SHARE = 16  # a state whose window holds more than one row in sixteen goes dense,
+_ROOM = 2  # unless that is no more than twice as many as are rescored first: estimates tie, and all that tie are taken
 
 _NOTHING = torch.empty(0, dtype=torch.int64)
 
@@ -439,7 +440,7 @@ class Head:
             peers=self._peers,
             after=self._after,
             rows=max(1, min(rows, whole)),
-            limit=max(rows, whole // _SHARE),
+            limit=max(_ROOM * rows, whole // _SHARE),
         )
 
 

@@ -62,6 +62,7 @@ class Watcher:
     def fused(self, weight: torch.Tensor, sketch: Sketch, rules: Rules) -> Fused | None:
         """None: what is done in one piece cannot be watched."""
         del weight, sketch, rules
+        return None
 
 
 class HeadMethod:

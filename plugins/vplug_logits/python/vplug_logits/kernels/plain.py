@@ -86,6 +86,7 @@ class PlainBackend:
     def fused(self, weight: torch.Tensor, sketch: Sketch, rules: Rules) -> Fused | None:
         """As `Backend.fused`: there is none."""
         del weight, sketch, rules
+        return None
 
 
 def _unpack(packed: torch.Tensor, bits: int, scratch: torch.Tensor) -> torch.Tensor:
