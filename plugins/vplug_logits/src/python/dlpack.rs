@@ -78,6 +78,8 @@ numbers! {
 pub struct Tensor {
     managed: NonNull<Managed>,
     name: &'static str,
+    /// The addresses between which it lies.
+    span: (usize, usize),
 }
 
 // SAFETY: it is memory with a count of its holders that any thread may lower; what is read from it, and what may be
@@ -101,7 +103,12 @@ impl Tensor {
         if unsafe { pyo3::ffi::PyCapsule_SetName(capsule.as_ptr(), USED.as_ptr()) } != 0 {
             return Err(PyErr::fetch(capsule.py()));
         }
-        let tensor = Self { managed, name };
+        let mut tensor = Self {
+            managed,
+            name,
+            span: (0, 0),
+        };
+        tensor.span = tensor.reach();
         let device = &tensor.raw().device;
         if device.kind != CPU {
             return Err(PyTypeError::new_err(format!(
@@ -323,12 +330,27 @@ impl Tensor {
         Ok(shape.iter().product())
     }
 
-    /// The addresses of its memory, where it lies in one piece.
-    fn span(&self) -> (usize, usize) {
-        let raw = self.raw();
-        let start = raw.data.addr() + raw.byte_offset as usize;
-        let bytes = self.shape().iter().product::<usize>() * usize::from(raw.dtype.bits) / 8;
-        (start, start + bytes)
+    /// The address of its lowest byte, and the one behind its highest.
+    fn reach(&self) -> (usize, usize) {
+        let (raw, shape) = (self.raw(), self.shape());
+        let first = raw.data.addr().wrapping_add(raw.byte_offset as usize);
+        if shape.contains(&0) {
+            return (first, first);
+        }
+        let bytes = usize::from(raw.dtype.bits).div_ceil(8);
+        let (mut low, mut high) = (first, first.saturating_add(bytes));
+        for (length, stride) in shape.into_iter().zip(self.strides()) {
+            let far = usize::try_from(stride.unsigned_abs())
+                .unwrap_or(usize::MAX)
+                .saturating_mul(length - 1)
+                .saturating_mul(bytes);
+            if stride < 0 {
+                low = low.saturating_sub(far);
+            } else {
+                high = high.saturating_add(far);
+            }
+        }
+        (low, high)
     }
 
     /// Refuses to write to memory that is read at the same time.
@@ -337,7 +359,7 @@ impl Tensor {
     ///
     /// The two overlap.
     pub fn apart(&self, other: &Self) -> PyResult<()> {
-        let ((first, last), (begin, end)) = (self.span(), other.span());
+        let ((first, last), (begin, end)) = (self.span, other.span);
         if first < end && begin < last {
             return Err(PyValueError::new_err(format!(
                 "{} and {} overlap in memory",

@@ -133,6 +133,7 @@ impl Head {
         states.apart(&out)?;
         self.weight.apart(&out)?;
         let sketch = self.sketch.get();
+        sketch.apart(&out)?;
         let shape = out.shape();
         let [many, stride] = shape[..] else {
             return Err(PyValueError::new_err(format!("out: a matrix is wanted, not {shape:?}")));

@@ -91,10 +91,10 @@ impl Sketch {
     /// Args:
     ///     states: DLPack capsule of float32 (n, d), contiguous.
     ///     out: The same, written.
-    ///     threads: How many may work.
     fn transform(&self, py: Python<'_>, states: &Bound<'_, PyAny>, out: &Bound<'_, PyAny>) -> PyResult<()> {
         let (states, mut out) = (Tensor::of(states, "states")?, Tensor::of(out, "out")?);
         states.apart(&out)?;
+        self.apart(&out)?;
         let many = states.shape().first().copied().unwrap_or(0);
         let width = self.shape.width();
         let from = states.numbers::<f32>(&[many, width])?;
@@ -138,6 +138,8 @@ impl Sketch {
         transformed.apart(&out)?;
         transformed.apart(&lost)?;
         out.apart(&lost)?;
+        self.apart(&out)?;
+        self.apart(&lost)?;
         let many = transformed.shape().first().copied().unwrap_or(0);
         let from = transformed.numbers::<f32>(&[many, self.shape.width()])?;
         let to = out.numbers_mut::<f32>(&[many, self.shape.vocabulary()])?;
@@ -171,6 +173,13 @@ impl Sketch {
 }
 
 impl Sketch {
+    /// Refuses to write into it.
+    pub fn apart(&self, out: &Tensor) -> PyResult<()> {
+        [&self.codes, &self.scale, &self.residual, &self.matrix, &self.mean]
+            .into_iter()
+            .try_for_each(|part| part.apart(out))
+    }
+
     /// All of it, borrowed.
     pub fn parts(&self) -> PyResult<step::Sketch<'_>> {
         let (shape, width) = (self.shape, self.shape.width());

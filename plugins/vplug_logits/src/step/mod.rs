@@ -136,10 +136,8 @@ impl Head<'_> {
         let clock = Instant::now();
         pairs.rescore(isa, threads, &self.weight, states, each);
         times.rescore += clock.elapsed();
-        for (state, one) in each.iter_mut().enumerate().take(many) {
-            self.believe(inner(one), view(state).0, 0);
-        }
-        lose_all_on_drift(&mut each[..many]);
+        let estimates_of = |state| view(state).0;
+        self.believe_all(&mut each[..many], estimates_of, |_| 0);
         if let Some(share) = self.rules.share {
             pool::run(many, threads, &|state| {
                 let mut one = lock(&each[state]);
@@ -151,12 +149,7 @@ impl Head<'_> {
             let clock = Instant::now();
             pairs.rescore(isa, threads, &self.weight, states, each);
             times.rescore += clock.elapsed();
-            for (state, one) in each.iter_mut().enumerate().take(many) {
-                let one = inner(one);
-                let first = one.done.rescored;
-                self.believe(one, view(state).0, first);
-            }
-            lose_all_on_drift(&mut each[..many]);
+            self.believe_all(&mut each[..many], estimates_of, |one| one.done.rescored);
         }
         self.write(isa, threads, &mut out, stride, estimates, maxima, each);
         for (to, from) in done.iter_mut().zip(each) {
@@ -237,11 +230,38 @@ impl Head<'_> {
         share * (one.length * self.sketch.unit * f64::from(residual.to_f32()) + of_query) + one.slack
     }
 
-    /// Takes the exact logits from `first` on: the best of them, and whether their codes explain them.
-    fn believe(&self, one: &mut Each, estimates: &[f32], first: usize) {
-        if !one.fine() {
-            return;
+    /// Takes the exact logits that are new. Weights that changed under one state changed under all.
+    ///
+    /// # Parameters
+    ///
+    /// `first`: how many of the rows of a state are not new.
+    fn believe_all<'a>(
+        &self,
+        each: &mut [Mutex<Each>],
+        estimates_of: impl Fn(usize) -> &'a [f32],
+        first: impl Fn(&Each) -> usize,
+    ) {
+        let mut drift = false;
+        for (state, one) in each.iter_mut().enumerate() {
+            let one = inner(one);
+            if one.fine() {
+                let first = first(one);
+                drift |= self.believe(one, estimates_of(state), first);
+            }
         }
+        for one in each {
+            let one = inner(one);
+            if drift {
+                one.lose(Outcome::Drift);
+            } else if one.fine() && !one.top.is_finite() {
+                one.lose(Outcome::Overflow);
+            }
+        }
+    }
+
+    /// Takes the exact logits from `first` on: the best of them, NaN where one is; and whether there is one that its code
+    /// cannot explain.
+    fn believe(&self, one: &mut Each, estimates: &[f32], first: usize) -> bool {
         let mut top = if first == 0 { f32::NEG_INFINITY } else { one.top };
         let mut drift = false;
         for (&id, &exact) in one.ids[first..].iter().zip(&one.exact[first..]) {
@@ -253,18 +273,10 @@ impl Head<'_> {
             } else {
                 top
             };
-            if top.is_nan() {
-                break;
-            }
         }
         one.top = top;
         one.done.rescored = one.ids.len();
-        if drift {
-            one.lose(Outcome::Drift);
-        }
-        if !top.is_finite() {
-            one.lose(Outcome::Overflow);
-        }
+        drift
     }
 
     /// Adds the rows of the window.
@@ -289,15 +301,6 @@ impl Head<'_> {
             &mut one.ids,
         ) {
             one.lose(Outcome::Window);
-        }
-    }
-}
-
-/// Weights that changed under one state changed under all.
-fn lose_all_on_drift(each: &mut [Mutex<Each>]) {
-    if each.iter_mut().any(|one| inner(one).done.outcome == Outcome::Drift) {
-        for one in each {
-            inner(one).lose(Outcome::Drift);
         }
     }
 }
