@@ -33,10 +33,12 @@ def sketch_of(weight: torch.Tensor, states: torch.Tensor, bits: int, *, seed: in
     return sketch_for(weight, second_moment([states]), bits, seed=seed)
 
 
-def sketch_for(weight: torch.Tensor, moment: torch.Tensor, bits: int, *, seed: int = 0) -> Sketch:
-    """The same, for the second moment of states."""
+def sketch_for(
+    weight: torch.Tensor, moment: torch.Tensor, bits: int, *, seed: int = 0, mean: torch.Tensor | None = None
+) -> Sketch:
+    """The same, for the second moment of states; and around another point than the mean row."""
     rows = weight.double()
-    mean = rows.mean(0).float()
+    mean = rows.mean(0).float() if mean is None else mean
     matrix = transform(moment, second_moment([rows - mean]), seed)
     encoded = encode(rows_through(rows, mean, matrix), bits)
     kept = quantise(encoded)
