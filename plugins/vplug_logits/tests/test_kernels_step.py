@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from backends import ISAS
 from heads import head, hidden, sketch_for, sketch_of
-from vplug_logits.config import Config
+from vplug_logits.config import Config, Outside
 from vplug_logits.head import Head
 from vplug_logits.kernels.cpu import CpuBackend
 from vplug_logits.metric import second_moment
@@ -119,7 +119,7 @@ def test_one_call_gives_the_bits_and_counts_of_rounds(
     rows: int,
     twins: bool,
     bad: float | None,
-    outside: str,
+    outside: Outside,
     after: tuple[float | None, float],
     isa: str,
     seed: int,
