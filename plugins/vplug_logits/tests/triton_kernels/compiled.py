@@ -42,8 +42,8 @@ def compiled(name: str, capability: int, kernel: Any, options: dict[str, int], c
 
 for capability in (80, 90):
     compiled(
-        "transform", capability, ops.transform_fwd_kernel, {"num_warps": 4, "num_stages": 4},
-        {"BITS": 2, "N": 16, "BK": 64, "BN": 32, "ZERO": 1024},
+        "transform", capability, ops.transform_fwd_kernel, {"num_warps": 8},
+        {"BITS": 2, "N": 16, "S": 8, "BK": 64, "BN": 16, "ZERO": 1024},
     )  # fmt: skip
     compiled(
         "rescore", capability, ops.rescore_fwd_kernel, {"num_warps": 4},

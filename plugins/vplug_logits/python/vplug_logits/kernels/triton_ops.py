@@ -44,7 +44,6 @@ _STEPS = tl.constexpr(4.0)  # `after.STEPS`
 _LOWEST = tl.constexpr(118 * 64)  # 2^-9 as the upper bits of a float: (127 - 9) << 23 >> 17
 _INFINITY = tl.constexpr(float("inf"))
 _LARGEST = tl.constexpr(2.0**64)  # of a state: beyond, sums of squares come near the end of float32
-_INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
 
 
 @triton.jit
@@ -54,16 +53,6 @@ def _bucket(x):
     size = tl.abs(x).to(tl.int32, bitcast=True) >> 17
     size = tl.minimum(tl.maximum(size - _LOWEST, 0), middle - 1)
     return tl.where(x < 0, middle - 1 - size, middle + size)
-
-
-@triton.jit
-def _dot(a, b, total):
-    """A product of bfloat16; Triton 3.7's interpreter multiplies the bits of those as integers, so not there."""
-    if _INTERPRETED:
-        total = tl.dot(a.to(tl.float32), b.to(tl.float32), total, input_precision="ieee")
-    else:
-        total = tl.dot(a, b, total)
-    return total
 
 
 @triton.jit
@@ -87,21 +76,25 @@ def transform_fwd_kernel(
     half,  # numbers of one part in `queries`
     BITS: tl.constexpr,
     N: tl.constexpr,
+    S: tl.constexpr,  # states of a program
     BK: tl.constexpr,
     BN: tl.constexpr,
     ZERO: tl.constexpr,
 ):
-    """One program for a few columns of T and all states: g, what a scan must know of it, and zeros."""
+    """One program for a few columns of T and a few states: g, what a scan must know of it, and zeros.
+
+    On the cores and not on tensor cores: with few states there is little to multiply, and float32 is exact enough.
+    """
     program = tl.program_id(0)
     programs = tl.num_programs(0)
     n = tl.load(number)
-    state = tl.arange(0, N)  # [N]
+    state = tl.program_id(1) * S + tl.arange(0, S)  # [S]
     exists = state < n
     column = program * BN + tl.arange(0, BN)  # [BN]
     inside = column < width
     wide = state.to(tl.int64)
-    total = tl.zeros((N, BN), dtype=tl.float64)
-    largest = tl.zeros((N,), dtype=tl.float32)
+    products = tl.zeros((S, BK, BN), dtype=tl.float32)
+    sizes = tl.zeros((S, BK), dtype=tl.float32)
     for start in range(0, width, BK):
         row = start + tl.arange(0, BK)  # [BK]
         h = tl.load(
@@ -111,27 +104,21 @@ def transform_fwd_kernel(
         ).to(tl.float32)
         # Comparisons with NaN are false, so NaN is turned into infinity before the maximum.
         size = tl.where(tl.abs(h) < _INFINITY, tl.abs(h), _INFINITY)
-        largest = tl.maximum(largest, tl.max(size, axis=1))
+        sizes = tl.maximum(sizes, size)
         h = tl.where(size < _INFINITY, h, 0.0)
         t = tl.load(
             matrix + row.to(tl.int64)[:, None] * width + column[None, :],
             mask=(row < width)[:, None] & inside[None, :],
             other=0.0,
-        )
-        # Three bfloat16 hold all 24 bits of a float32; their products are exact.  Each block has a sum of its own.
-        first = h.to(tl.bfloat16)
-        rest = h - first.to(tl.float32)
-        second = rest.to(tl.bfloat16)
-        third = (rest - second.to(tl.float32)).to(tl.bfloat16)
-        part = _dot(third, t, tl.zeros((N, BN), dtype=tl.float32))
-        part = _dot(second, t, part)
-        part = _dot(first, t, part)
-        total += part.to(tl.float64)
+        ).to(tl.float32)
+        products += h[:, :, None] * t[None, :, :]
+    total = tl.sum(products, axis=1)  # [S, BN]
+    largest = tl.max(sizes, axis=1)
 
     # 2^x from the bits of the largest; the ends are kept where 2^-x is a float32, too.
     exponent = tl.minimum(tl.maximum((largest.to(tl.int32, bitcast=True) >> 23) - 127, -100), 100)
     shrink = ((127 - exponent) << 23).to(tl.float32, bitcast=True)
-    g = (total * shrink.to(tl.float64)[:, None] * down).to(tl.float32)
+    g = total * shrink[:, None] * down
     rounded = g.to(tl.float16)
     lost = g - rounded.to(tl.float32)
 
@@ -159,18 +146,20 @@ def transform_fwd_kernel(
     mine = mine * shrink[:, None]
     tl.store(partials + 3 * step + slot, tl.sum(mine * mine, axis=1), mask=exists)
 
-    for start in range(program * ZERO, N * _BUCKETS, programs * ZERO):
+    buckets = tl.num_programs(1) * S * _BUCKETS
+    flat = tl.program_id(1) * programs + program
+    for start in range(flat * ZERO, buckets, programs * tl.num_programs(1) * ZERO):
         bucket = start + tl.arange(0, ZERO)
-        tl.store(histogram + bucket, tl.zeros((ZERO,), dtype=tl.int32), mask=bucket < N * _BUCKETS)
+        tl.store(histogram + bucket, tl.zeros((ZERO,), dtype=tl.int32), mask=bucket < buckets)
     if program == 0:
-        none = tl.zeros((N,), dtype=tl.int32)
+        none = tl.zeros((S,), dtype=tl.int32)
         huge = tl.where(largest > _LARGEST, _OVERFLOW, 0)
         tl.store(flags + state, none)
         tl.store(flags + N + state, tl.where(largest < _INFINITY, huge, _STATES))
         tl.store(grow + state, ((127 + exponent) << 23).to(tl.float32, bitcast=True))
         tl.store(tickets + state, none)
         tl.store(count + state, none)
-        tl.store(best + state, tl.full((N,), -_INFINITY, dtype=tl.float32))
+        tl.store(best + state, tl.full((S,), -_INFINITY, dtype=tl.float32))
 
 
 @triton.jit
