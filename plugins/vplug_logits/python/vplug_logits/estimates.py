@@ -75,7 +75,7 @@ class SketchEstimates:
         self.vocabulary = sketch.vocabulary
         self._sketch, self._backend = sketch, backend
         reach = _longest(weight[: sketch.vocabulary]) + float(torch.linalg.vector_norm(sketch.mean))
-        self._lost = 4.0 * sketch.width**0.5 * _UNIT
+        self._lost = 4.0 * math.sqrt(sketch.width) * _UNIT
         self.of_state, self.of_transformed = 2.0 * reach, 2.0 * _longest_code(sketch)
 
     def __call__(self, states: torch.Tensor) -> Estimates:
@@ -192,7 +192,8 @@ def _lost_in_products() -> float:
     if _precision_of is None:  # before torch 2.9
         return _PRODUCTS[torch.get_float32_matmul_precision()]
     # The older setting writes these too, and reading it back raises where a host uses the newer one.
-    here, there = _precision_of("mkldnn", "matmul"), _precision_of("cuda", "matmul")
+    here: str = _precision_of("mkldnn", "matmul")
+    there: str = _precision_of("cuda", "matmul")
     return max(_PRODUCTS.get(here, 0.0), _PRODUCTS.get(there, 0.0))
 
 

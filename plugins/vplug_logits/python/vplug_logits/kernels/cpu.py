@@ -1,7 +1,7 @@
 """The backend of CPUs: kernels in Rust, for AVX-512 with VNNI, AVX2, and portable ones.
 
-Tensors are lent to them as DLPack capsules, which say type, shape, strides and device, and keep the memory.  The kernels
-check all of it before they look at a number, and let other Python threads run while they work.
+Tensors are lent to them as DLPack capsules, which say type, shape, strides and device, and keep the memory.  The
+kernels check all of it before they look at a number, and let other Python threads run while they work.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import torch
-from torch.utils.dlpack import to_dlpack
+from torch.utils.dlpack import to_dlpack  # type: ignore[attr-defined]  # documented there, and typed nowhere
 
 from vplug_logits import _kernels
 from vplug_logits.kernels.plain import PlainBackend

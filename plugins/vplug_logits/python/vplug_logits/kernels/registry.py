@@ -94,14 +94,13 @@ def _triton(device: torch.device) -> Backend:
     if device.type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
         raise BackendError("triton", f"it serves no device of type {device.type} but in its interpreter.")
     try:
-        from vplug_logits.kernels.triton_backend import TritonBackend
+        from vplug_logits.kernels.triton_backend import TritonBackend, available
     except ImportError as error:
         raise BackendError("triton", f"it cannot be imported: {_cause(error)}.", next_step="Install triton.") from error
-    backend = TritonBackend()
-    reason = backend.available()
+    reason = available() if device.type == "cuda" else None
     if reason is not None:
         raise BackendError("triton", reason)
-    return backend
+    return TritonBackend()
 
 
 def _torch(device: torch.device) -> Backend:

@@ -6,13 +6,16 @@ Neither Triton nor a device is looked at before it is asked for.
 from __future__ import annotations
 
 import importlib.util
-from typing import TYPE_CHECKING, Any
+import threading
+from typing import TYPE_CHECKING
 
 import torch
 
 from vplug_logits.kernels.plain import PlainBackend
+from vplug_logits.kernels.rules import OUTCOMES, Report
 
 if TYPE_CHECKING:
+    from vplug_logits.kernels.rules import Fused, Rules
     from vplug_logits.kernels.triton_step import TritonStep
     from vplug_logits.sketch import Sketch
 
@@ -55,8 +58,47 @@ class TritonBackend(PlainBackend):
 
     name = "triton"
 
-    def step(self, weight: torch.Tensor, sketch: Sketch, **how: Any) -> TritonStep:
-        """The fused step of a head; parameters and errors as `triton_step.TritonStep`."""
+    def fused(self, weight: torch.Tensor, sketch: Sketch, rules: Rules) -> Fused | None:
+        """As `Backend.fused`; None where the numbers of a row do not lie side by side."""
+        if not sketch.vocabulary or weight.stride(1) != 1:
+            return None
         from vplug_logits.kernels.triton_step import TritonStep
 
-        return TritonStep(weight, sketch, **how)
+        step = TritonStep(
+            weight.detach(),
+            sketch,
+            rows=rules.rows,
+            limit=rules.limit,
+            share=rules.share,
+            possible=rules.possible,
+            dtype=rules.dtype,
+            outside="estimates" if rules.estimates else "-inf",
+            cap=rules.cap,
+        )
+        return _Step(step)
+
+
+class _Step:
+    """The step of one head, for one thread at a time: it works in buffers of its own."""
+
+    def __init__(self, step: TritonStep) -> None:
+        self._step, self._lock = step, threading.Lock()
+
+    def step(self, states: torch.Tensor, out: torch.Tensor, lost: float) -> Report:
+        """As `Fused.step`; waits for the device, since what fell back is known there only."""
+        if states.stride(1) != 1:
+            states = states.contiguous()
+        with self._lock:
+            every = self._step.run(states, out, lost).read()
+        outcomes = bytes(OUTCOMES.index(slug) for slug, _, _ in every)
+        if any(outcome and OUTCOMES[outcome] == "drift" for outcome in outcomes):  # changed under one, so under all
+            outcomes = bytes(outcome or OUTCOMES.index("drift") for outcome in outcomes)
+        fine = [one for one, outcome in zip(every, outcomes, strict=True) if not outcome]
+        return Report(
+            outcomes=outcomes,
+            rescored=sum(rescored for _, rescored, _ in fine),
+            most=max((rescored for _, rescored, _ in fine), default=0),
+            clipped=sum(clipped for _, _, clipped in fine),
+            rescore_seconds=0.0,
+            seconds=0.0,
+        )

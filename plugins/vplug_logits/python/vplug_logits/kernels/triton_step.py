@@ -156,15 +156,17 @@ class TritonStep:
         self._graphs = graphs and weight.device.type == "cuda"
         self._scratch: dict[int, _Scratch] = {}
         self._numbers: dict[int, int] = {}  # what `_Scratch.number` holds
-        self._replays: dict[tuple[int, torch.dtype], _Replay] = {}
+        self._replays: dict[tuple[int, torch.dtype, float], _Replay] = {}
 
-    def run(self, states: torch.Tensor, out: torch.Tensor) -> Outcome:
+    def run(self, states: torch.Tensor, out: torch.Tensor, lost: float | None = None) -> Outcome:
         """Answer states; returns before the device is done.
 
         Args:
             states: `(n, d)` of float32, bfloat16 or float16, n at least 1, numbers of a state side by side.
             out: `(n, V)` in the dtype of the logits, or the first V columns of more; overwritten.  What is written for
                 a state whose status is not 0 means nothing.
+            lost: The share of |h| |w| by which the dense head, and an exact logit here, may be wrong; None: what sums
+                in float32 lose.
 
         Raises:
             BadInputError: Shapes, strides or dtypes that the kernels do not read.
@@ -173,24 +175,25 @@ class TritonStep:
         tables = []
         for start in range(0, states.shape[0], MOST):
             part = states[start : start + MOST]
-            self._portion(part, out[start : start + MOST])
+            self._portion(part, out[start : start + MOST], self._bounds.lost if lost is None else lost)
             tables.append(self.scratch(_padded(part.shape[0])).outcome[:, : part.shape[0]])
             if states.shape[0] > MOST:  # the next portion works in the same scratch
                 tables[-1] = tables[-1].clone()
         return Outcome(tables[0] if len(tables) == 1 else torch.cat(tables, dim=1))
 
-    def _portion(self, states: torch.Tensor, out: torch.Tensor) -> None:
+    def _portion(self, states: torch.Tensor, out: torch.Tensor, lost: float) -> None:
         many, size = states.shape[0], _padded(states.shape[0])
         if self._numbers.get(size) != many:
             self.scratch(size).number.fill_(many)
             self._numbers[size] = many
         if not self._graphs:
-            for launch in self.launches(states, out, size):
+            for launch in self.launches(states, out, size, lost):
                 launch()
             return
-        if (size, states.dtype) not in self._replays:
-            self._replays[size, states.dtype] = _Replay(self, states, size)
-        self._replays[size, states.dtype].run(states, out)
+        key = size, states.dtype, lost
+        if key not in self._replays:
+            self._replays[key] = _Replay(self, states, size, lost)
+        self._replays[key].run(states, out)
 
     def scratch(self, size: int) -> _Scratch:
         """What a step of so many states works in.
@@ -202,13 +205,16 @@ class TritonStep:
             self._scratch[size] = _Scratch.of(self._sketch, size)
         return self._scratch[size]
 
-    def launches(self, states: torch.Tensor, out: torch.Tensor, size: int) -> list[Callable[[], Any]]:
+    def launches(
+        self, states: torch.Tensor, out: torch.Tensor, size: int, lost: float | None = None
+    ) -> list[Callable[[], Any]]:
         """The three launches of a step, in order, one call each; `scratch(size).number` says how many states there are.
 
         Args:
             states: As for `run`, at least as many as `number` says.
             out: As for `run`.
             size: Of the scratch.
+            lost: As for `run`.
         """
         sketch, bounds, scratch = self._sketch, self._bounds, self.scratch(size)
         padded = max(size, _TENSOR)
@@ -217,6 +223,7 @@ class TritonStep:
         programs = scratch.partials.shape[1]
         tiles = scratch.highest.shape[1]
         info = torch.finfo(self.dtype)
+        of_state = bounds.of_state + 2.0 * (bounds.lost if lost is None else lost) * bounds.longest
 
         def transform() -> None:
             together, columns = min(size, _TOGETHER), _columns(size)
@@ -234,7 +241,7 @@ class TritonStep:
                 self._codes, self._scale, scratch.number, scratch.queries, scratch.partials, scratch.grow,
                 scratch.estimates, scratch.histogram, scratch.constants,
                 sketch.unit * 2.0**sketch.bits / bounds.down, _LONGER / bounds.down,
-                bounds.of_state, bounds.of_transformed, bounds.of_lost, bounds.spread, bounds.smallest,
+                of_state, bounds.of_transformed, bounds.of_lost, bounds.spread, bounds.smallest,
                 vocabulary, width, blocks, lanes, half, programs,
                 BITS=sketch.bits, N=padded, PARTIALS=triton.next_power_of_2(programs), GROUP=self._group,
             )  # fmt: skip
@@ -287,6 +294,8 @@ class _Bounds:
     """Numbers of a head that the kernels need; the head of the module derives them."""
 
     down: float
+    lost: float
+    longest: float
     of_state: float
     of_transformed: float
     of_lost: float
@@ -312,10 +321,11 @@ class _Bounds:
         # |h'_j| <= |h| |T_j| <= 2 sqrt(d) 2^x |T_j|
         reach = 2.0 * math.sqrt(width) * float(columns.amax())
         down = 2.0 ** (_REACH - math.frexp(reach)[1]) if reach > 0 else 1.0
-        dense = 8.0 * math.sqrt(width) * _UNIT * (longest + mean)
         return cls(
             down=down,
-            of_state=dense + (65 + width / 32) * _UNIT * whole * code + (64 + width / 16) * _UNIT * mean,
+            lost=4.0 * math.sqrt(width) * _UNIT,
+            longest=longest + mean,
+            of_state=(65 + width / 32) * _UNIT * whole * code + (64 + width / 16) * _UNIT * mean,
             of_transformed=(2.5 * width + 16) * _UNIT * code,
             of_lost=code,
             spread=max(code / math.sqrt(width), 1e-30),
@@ -373,13 +383,13 @@ class _Scratch:
 class _Replay:
     """The CUDA graph of one padded number of states: its own states and logits, and the three launches on them."""
 
-    def __init__(self, step: TritonStep, states: torch.Tensor, size: int) -> None:
+    def __init__(self, step: TritonStep, states: torch.Tensor, size: int, lost: float) -> None:
         """Launch once, which compiles and tunes, then capture."""
         many, device = states.shape[0], states.device
         self._states = states.new_zeros(size, states.shape[1])
         self._out = states.new_empty(size, step.vocabulary, dtype=step.dtype)
         self._states[:many].copy_(states)
-        launches = step.launches(self._states, self._out, size)
+        launches = step.launches(self._states, self._out, size, lost)
         stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(stream):
