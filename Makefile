@@ -18,11 +18,12 @@ BENCH := $(BIN)/python benches/python
 TEST_PYTHONS := $(BIN)/python tools/test_pythons.py --environments $(VENV)-pythons
 LOGITS_MYPY := $(BIN)/mypy --config-file $(CURDIR)/pyproject.toml --python-executable $(VENV)-vllm/bin/python
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 
 export PYO3_PYTHON := $(BIN)/python
 
 .PHONY: help setup dev demo logits-extension test test-long oracle test-rust test-model test-asan test-python test-pythons test-logits \
-	test-logits-long test-vllm lint lint-rust lint-python lint-logits format bench bench-quick bench-setup gate lock wheel clean
+	test-logits-long test-vllm lint lint-rust lint-python lint-logits format bench bench-quick bench-setup bench-head gate lock wheel clean
 
 help: ## print this list
 	@awk -F ' ## ' '/^[a-z-]+:.* ## / { sub(/:.*/, "", $$1); printf "  %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -137,6 +138,9 @@ bench-quick: dev bench-setup ## the same with few rounds: a look, not a figure
 	$(BENCH)/many.py --quick
 	$(BENCH)/floor.py --quick
 	$(BENCH)/probing.py --quick
+
+bench-head: dev logits-extension ## the logits plugin's heads and whole steps beside torch's: half an hour on a quiet machine; writes its docs and README's table
+	$(BIN)/python tools/bench_head.py --environment $(VENV)-vllm -- $(BENCH_ARGS)
 
 gate: dev ## system calls and instructions against the stored numbers; needs strace and valgrind
 	$(BIN)/python benches/gate.py

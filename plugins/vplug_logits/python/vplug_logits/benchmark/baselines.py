@@ -116,7 +116,7 @@ def readers(codes: torch.Tensor) -> dict[str, Answer]:
     }
     kernels = machine.kernels()
     if kernels is not None:
-        lent: Any = torch.utils.dlpack.to_dlpack  # type: ignore[attr-defined]  # documented there
+        lent = torch.utils.dlpack.to_dlpack  # type: ignore[attr-defined]
         ways["our own read"] = lambda _: kernels.read(lent(flat), torch.get_num_threads())
     return ways
 
