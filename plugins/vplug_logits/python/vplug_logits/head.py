@@ -235,18 +235,20 @@ class Head:
         out = torch.empty((many, self.weight.shape[0]), dtype=self.dtype, device=states.device)
         try:
             report = fused.step(states, out, self._lost())
-        except Exception as error:  # noqa: BLE001  # told once, counted, and answered densely
+        except Exception as error:  # noqa: BLE001  # dense answers, and it is told and counted
             self._fit(states)
-            step = Step(rows=many)
+            step, begun = Step(rows=many), time.perf_counter()
             self._failed(error, step)
             step.fell_back("error", many)
+            out = self.dense(states)
+            step.seconds = time.perf_counter() - begun
             self.counters.add(step)
-            return self.dense(states)
+            return out
         if any(report.outcomes):
-            step = Step(rows=many)
+            step, begun = Step(rows=many), time.perf_counter()
             given_up = self._told_of(report, step)
             out[given_up] = self.dense(states[given_up]).to(self.dtype)
-            step.seconds = report.seconds
+            step.seconds = report.seconds + (time.perf_counter() - begun)
             self.counters.add(step)
         else:
             self.counters.add_fused(many, report)

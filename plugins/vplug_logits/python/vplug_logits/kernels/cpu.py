@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import torch
-from torch.utils.dlpack import to_dlpack  # type: ignore[attr-defined]  # documented there, and typed nowhere
+from torch.utils.dlpack import to_dlpack  # type: ignore[attr-defined]  # not in its list of names
 
 from vplug_logits import _kernels
 from vplug_logits.kernels.plain import PlainBackend
@@ -132,6 +132,8 @@ class _Step:
 
     def step(self, states: torch.Tensor, out: torch.Tensor, lost: float) -> Report:
         """As `Fused.step`."""
+        if states.dtype not in _DTYPES:  # float64, of a host that rounds in its own dense head
+            states = states.to(torch.float32)
         return Report(*self._head.step(to_dlpack(states), to_dlpack(out), lost, _threads()))
 
 
