@@ -75,6 +75,7 @@ class SketchEstimates:
         self.vocabulary = sketch.vocabulary
         self._sketch, self._backend = sketch, backend
         reach = _longest(weight[: sketch.vocabulary]) + float(torch.linalg.vector_norm(sketch.mean))
+        self._device = weight.device.type
         self._lost = 4.0 * math.sqrt(sketch.width) * _UNIT
         self.of_state, self.of_transformed = 2.0 * reach, 2.0 * _longest_code(sketch)
 
@@ -94,7 +95,7 @@ class SketchEstimates:
 
     def lost(self) -> float:
         """What float32 may lose in a sum of d products, as a share of |a| |b|; settings change between two steps."""
-        return self._lost + _lost_in_products()
+        return self._lost + _lost_in_products(self._device)
 
     def upper(self, estimates: Estimates, share: float) -> torch.Tensor:
         """e_i + share (|h'| r_i + coarse) + slack.
@@ -187,14 +188,13 @@ class ClusterEstimates:
 _precision_of: Any = getattr(torch._C, "_get_fp32_precision_getter", None)  # noqa: SLF001  # asked at every step
 
 
-def _lost_in_products() -> float:
-    """What torch may lose in a product now, on any device, as a share; settings may change between two steps."""
+def _lost_in_products(device: str) -> float:
+    """What torch may lose in a product now, as a share; settings may change between two steps."""
     if _precision_of is None:  # before torch 2.9
         return _PRODUCTS[torch.get_float32_matmul_precision()]
     # The older setting writes these too, and reading it back raises where a host uses the newer one.
-    here: str = _precision_of("mkldnn", "matmul")
-    there: str = _precision_of("cuda", "matmul")
-    return max(_PRODUCTS.get(here, 0.0), _PRODUCTS.get(there, 0.0))
+    word: str = _precision_of("cuda" if device == "cuda" else "mkldnn", "matmul")
+    return _PRODUCTS.get(word, 0.0)
 
 
 def _fits(weight: torch.Tensor, sketch: Sketch) -> None:

@@ -121,6 +121,7 @@ class Head:
         self._after = After(cap, scale)
         self._parts: Parts | None = None
         self._fused: Fused | None = None
+        self._may_be_ordinary = False
         self._lost: Callable[[], float] = float
         self.backend, self.passed_over = "", {}
         if config.mode is not Mode.DENSE:
@@ -129,6 +130,8 @@ class Head:
             self._parts = self._made_of(sketch, clusters, choice.backend)
             self.vocabulary = self._parts.estimate.vocabulary
             self._fused = self._made_in_one(self._parts, sketch)
+            # on other devices a graph may be captured; padding is the head's own business
+            self._may_be_ordinary = weight.device.type == "cpu" and self.vocabulary == weight.shape[0]
             if isinstance(self._parts.estimate, SketchEstimates):
                 self._lost = self._parts.estimate.lost
         widest = self._peers.most(torch.tensor([self.vocabulary], device=weight.device))
@@ -168,7 +171,9 @@ class Head:
             self._fit(states)
             return self.dense(states)
         if self._fused is not None and self._is_ordinary(states):
-            return self._in_one(self._fused, states)
+            out = self._in_one(self._fused, states)
+            if out is not None:
+                return out
         self._fit(states)
         step, self.error = Step(rows=states.shape[0]), None
         begun = time.perf_counter()
@@ -212,38 +217,32 @@ class Head:
     def _is_ordinary(self, states: torch.Tensor) -> bool:
         """Whether the backend may be asked at once.
 
-        A step of a backend takes a fraction of a millisecond and finds the caches full of the model's weights: each
-        line of Python before it is waited for. What is not ordinary is looked at again by `_refusal`, which names it.
+        A step of a backend takes a fraction of a millisecond and finds the caches full of the model's weights: each call
+        of Python before it is waited for. What is not ordinary is looked at again by `_refusal`, which names it.
         """
-        weight = self.weight
-        return not (
-            self.drifted
-            or states.dim() != 2  # noqa: PLR2004
-            or not 0 < states.shape[0] <= self._portion
-            or self.vocabulary != weight.shape[0]
-            or _identity(weight) != self._seen
-            or (self._own_dense and states.dtype is not weight.dtype)
-            or states.device != weight.device
-            or (torch.is_grad_enabled() and (states.requires_grad or weight.requires_grad))
-            or torch.is_autocast_enabled(weight.device.type)
-            or weight.device.type == "cuda"  # may be capturing
+        weight, (address, shape, strides, dtype, _, version) = self.weight, self._seen
+        return (
+            self._may_be_ordinary
+            and not self.drifted
+            and (states.dtype is dtype or not self._own_dense)
+            and weight.data_ptr() == address
+            and (version is None or weight._version == version)  # noqa: SLF001  # torch has no other name for it
+            and weight.shape == shape
+            and weight.stride() == strides
+            and not (torch.is_grad_enabled() and (states.requires_grad or weight.requires_grad))
+            and not torch.is_autocast_enabled("cpu")
+            and len(states.shape) == 2  # noqa: PLR2004
+            and 0 < states.shape[0] <= self._portion
         )
 
-    def _in_one(self, fused: Fused, states: torch.Tensor) -> torch.Tensor:
-        """One call of the backend, and what is to be said of it."""
+    def _in_one(self, fused: Fused, states: torch.Tensor) -> torch.Tensor | None:
+        """One call of the backend, and what is to be said of it; None: it raised."""
         many, self.error = states.shape[0], None
-        out = torch.empty((many, self.weight.shape[0]), dtype=self.dtype, device=states.device)
+        out = torch.empty((many, self.vocabulary), dtype=self.dtype)
         try:
             report = fused.step(states, out, self._lost())
-        except Exception as error:  # noqa: BLE001  # dense answers, and it is told and counted
-            self._fit(states)
-            step, begun = Step(rows=many), time.perf_counter()
-            self._failed(error, step)
-            step.fell_back("error", many)
-            out = self.dense(states)
-            step.seconds = time.perf_counter() - begun
-            self.counters.add(step)
-            return out
+        except Exception:  # noqa: BLE001  # what is wrong is found, or raised again and told, on the long way
+            return None
         if any(report.outcomes):
             step, begun = Step(rows=many), time.perf_counter()
             given_up = self._told_of(report, step)
