@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use half::f16;
 
-use super::sink::Sink;
+use super::sink::{Sink, give};
 use super::{Batch, Dots, LANE_BYTES, Scan, TOGETHER};
 use crate::layout::{BLOCK, Bits};
 
@@ -39,7 +39,7 @@ pub(super) fn scan<S: Sink>(scan: &Scan<'_>, blocks: Range<usize>, sink: &mut S)
                 (Bits::Four, _) => several::<4>(codes, batch, &mut dots),
                 (Bits::Eight, _) => several::<8>(codes, batch, &mut dots),
             }
-            sink.take(block, batch.first, batch.count, &scales, &dots);
+            give(scan, sink, block, (batch.first, batch.count), &scales, &dots);
         }
     }
 }

@@ -1,12 +1,13 @@
 //! The scan: int8 queries times the codes of all rows, made estimates, with the maximum of each group of rows.
 //!
 //! ```text
-//! integer  = 2 * sum(code * query) - largest code * sum(query)                  (i32, exact)
-//! estimate = integer * (scale * factor) + base                                  (f32, each step rounded)
+//! integer  = 2 * sum(code * query) - largest code * sum(query)                  (exact)
+//! estimate = f32(integer) * (scale * factor) + base                             (f32, each step rounded)
 //! ```
 //!
-//! A state of two planes has integer(first) * 128 + integer(second) instead, in f32. The integers and, by the fixed
-//! order of the f32 steps, the estimates are the same on each path and in each batch, to the last bit.
+//! A state of two planes has 128 * integer(first) + integer(second) instead, exact as well, so that a path may sum both
+//! planes at once; only then it is rounded. The integers and, by the fixed order of the f32 steps, the estimates are the
+//! same on each path and in each batch, to the last bit.
 //!
 //! A path goes through the codes once, block after block, with a few queries at a time; `sink` takes the sums.
 #![expect(
@@ -104,15 +105,15 @@ impl Scan<'_> {
         (supers.start * SUPER).min(vocabulary)..(supers.end * SUPER).min(vocabulary)
     }
 
-    /// The integers of some superblocks, `(queries, columns(supers))`, for whoever compares the paths.
+    /// The integers of some superblocks, `(states, columns(supers))`, for whoever compares the paths.
     ///
     /// # Panics
     ///
     /// As `run`.
-    pub fn integers(&self, isa: Isa, supers: Range<usize>) -> Vec<i32> {
+    pub fn integers(&self, isa: Isa, supers: Range<usize>) -> Vec<i64> {
         self.check(&supers);
         let columns = self.columns(&supers);
-        let mut integers = vec![0; self.queries() * columns.len()];
+        let mut integers = vec![0; self.states * columns.len()];
         self.lead(
             isa,
             supers,

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use half::slice::HalfFloatSliceExt;
 
-use super::sink::Sink;
+use super::sink::{Sink, give};
 use super::{Batch, Dots, LANE_BYTES, Scan, TOGETHER};
 use crate::layout::{BLOCK, Bits, LANE};
 
@@ -29,7 +29,7 @@ pub(super) fn scan<S: Sink>(scan: &Scan<'_>, blocks: Range<usize>, sink: &mut S)
                     Bits::Eight => multiply::<8>(scan.block(block), one, dots),
                 }
             }
-            sink.take(block, batch.first, batch.count, &scales, &dots);
+            give(scan, sink, block, (batch.first, batch.count), &scales, &dots);
         }
     }
 }

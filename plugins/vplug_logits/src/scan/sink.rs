@@ -6,12 +6,94 @@ use std::array::from_fn;
 use super::{Dots, Rows, Scan};
 use crate::layout::{BLOCK, GROUPS, SUPER};
 
-/// Takes the sums of a block.
+/// How often the first of two planes counts.
+const HIGH: f64 = 128.0;
+
+/// Takes the integers of a block.
 pub(super) trait Sink {
     /// # Parameters
     ///
-    /// `first`: the query of `dots[0]`, the first one of its state. `count`: queries. `scales`: of the block's rows.
-    fn take(&mut self, block: usize, first: usize, count: usize, scales: &[f32; BLOCK], dots: &Dots);
+    /// `scales`: of the block's rows. `integers`: of `state`, exact; those of rows that do not exist mean nothing.
+    fn take<N: Integer>(&mut self, block: usize, state: usize, scales: &[f32; BLOCK], integers: [N; BLOCK]);
+}
+
+/// A number without a fraction.
+pub(super) trait Integer: Copy {
+    /// Rounded once, half to even.
+    fn to_f32(self) -> f32;
+    /// The same number.
+    fn to_i64(self) -> i64;
+}
+
+impl Integer for i32 {
+    #[inline(always)]
+    fn to_f32(self) -> f32 {
+        self as f32
+    }
+
+    #[inline(always)]
+    fn to_i64(self) -> i64 {
+        self.into()
+    }
+}
+
+/// Up to 2^53 of either sign. A float64 becomes a float32 with instructions that processors have, an i64 need not.
+impl Integer for f64 {
+    #[inline(always)]
+    fn to_f32(self) -> f32 {
+        self as f32
+    }
+
+    #[inline(always)]
+    fn to_i64(self) -> i64 {
+        self as i64
+    }
+}
+
+/// Hands the integers of `count` queries to `sink`, where those of two planes come as one.
+///
+/// # Parameters
+///
+/// `first`: the query of `dots[0]`, the first one of its state.
+#[inline(always)]
+pub(super) fn give<S: Sink>(
+    scan: &Scan<'_>,
+    sink: &mut S,
+    block: usize,
+    (first, count): (usize, usize),
+    scales: &[f32; BLOCK],
+    dots: &Dots,
+) {
+    if scan.planes == 1 {
+        for (state, dots) in (first..).zip(&dots[..count]) {
+            sink.take(block, state, scales, integers(scan, state, dots));
+        }
+    } else {
+        for (state, [high, low]) in (first / 2..).zip(dots[..count].as_chunks().0) {
+            let (high, low) = (integers(scan, 2 * state, high), integers(scan, 2 * state + 1, low));
+            let both: [_; BLOCK] = from_fn(|row| f64::from(high[row]) * HIGH + f64::from(low[row]));
+            sink.take(block, state, scales, both);
+        }
+    }
+}
+
+/// The same with the sums of a state's planes put together: sum(code * (128 * first + second)), or sum(code * query)
+/// where there is one plane.
+#[inline(always)]
+pub(super) fn give_whole<S: Sink>(
+    scan: &Scan<'_>,
+    sink: &mut S,
+    block: usize,
+    state: usize,
+    scales: &[f32; BLOCK],
+    dots: &[f64; BLOCK],
+) {
+    let sum = match scan.sums[state * scan.planes..][..scan.planes] {
+        [high, low] => f64::from(high) * HIGH + f64::from(low),
+        ref sums => f64::from(sums[0]),
+    };
+    let offset = f64::from(scan.shape.bits().largest()) * sum;
+    sink.take(block, state, scales, dots.map(|dot| 2.0 * dot - offset));
 }
 
 /// Makes estimates and maxima of them.
@@ -25,37 +107,11 @@ pub(super) struct Estimates<'a> {
 
 impl Sink for Estimates<'_> {
     #[inline(always)]
-    fn take(&mut self, block: usize, first: usize, count: usize, scales: &[f32; BLOCK], dots: &Dots) {
+    fn take<N: Integer>(&mut self, block: usize, state: usize, scales: &[f32; BLOCK], integers: [N; BLOCK]) {
         let column = (block - self.first) * BLOCK;
         let rows = existing(&self.scan, block);
-        if self.scan.planes == 1 {
-            for (query, dots) in (first..).zip(&dots[..count]) {
-                self.keep(
-                    query,
-                    column,
-                    rows,
-                    scales,
-                    integers(&self.scan, query, dots).map(|integer| integer as f32),
-                );
-            }
-        } else {
-            for (state, [high, low]) in (first / 2..).zip(dots[..count].as_chunks().0) {
-                let (high, low) = (
-                    integers(&self.scan, 2 * state, high),
-                    integers(&self.scan, 2 * state + 1, low),
-                );
-                let numbers = from_fn(|row| high[row] as f32 * 128.0 + low[row] as f32);
-                self.keep(state, column, rows, scales, numbers);
-            }
-        }
-    }
-}
-
-impl Estimates<'_> {
-    #[inline(always)]
-    fn keep(&mut self, state: usize, column: usize, rows: usize, scales: &[f32; BLOCK], numbers: [f32; BLOCK]) {
         let (factor, base) = (self.scan.factor[state], self.scan.base[state]);
-        let estimates: [f32; BLOCK] = from_fn(|row| numbers[row] * (scales[row] * factor) + base);
+        let estimates: [f32; BLOCK] = from_fn(|row| integers[row].to_f32() * (scales[row] * factor) + base);
         if let Some(whole) = self.target.numbers(state, column, rows).first_chunk_mut() {
             *whole = estimates;
             self.raise(state, column, &estimates);
@@ -63,7 +119,9 @@ impl Estimates<'_> {
             self.keep_some(state, column, rows, estimates);
         }
     }
+}
 
+impl Estimates<'_> {
     /// The last block, apart, so that the estimates of the others stay in registers.
     #[cold]
     #[inline(never)]
@@ -107,18 +165,16 @@ pub(super) struct Integers<'a> {
     /// The block that the first column belongs to.
     pub first: usize,
     pub columns: usize,
-    pub kept: &'a mut [i32],
+    pub kept: &'a mut [i64],
 }
 
 impl Sink for Integers<'_> {
     #[inline(always)]
-    fn take(&mut self, block: usize, first: usize, count: usize, _scales: &[f32; BLOCK], dots: &Dots) {
+    fn take<N: Integer>(&mut self, block: usize, state: usize, _scales: &[f32; BLOCK], integers: [N; BLOCK]) {
         let column = (block - self.first) * BLOCK;
         let rows = existing(&self.scan, block);
-        for (query, dots) in (first..).zip(&dots[..count]) {
-            let kept = &mut self.kept[query * self.columns + column..][..rows];
-            kept.copy_from_slice(&integers(&self.scan, query, dots)[..rows]);
-        }
+        let kept = &mut self.kept[state * self.columns + column..][..rows];
+        kept.copy_from_slice(&integers.map(Integer::to_i64)[..rows]);
     }
 }
 

@@ -135,21 +135,24 @@ impl Problem {
             .collect()
     }
 
-    /// The integers as the definition has them, `(queries, V)`.
+    /// The integers as the definition has them, `(states, V)`.
     fn integers(&self) -> Vec<i64> {
         let largest = i64::from(self.shape.bits().largest());
         let mut integers = Vec::new();
-        for query in self.queries.chunks_exact(self.shape.width()) {
+        for planes in self.queries.chunks_exact(self.planes * self.shape.width()) {
             for codes in self
                 .codes
                 .chunks_exact(self.shape.width())
                 .take(self.shape.vocabulary())
             {
-                let products = codes
-                    .iter()
-                    .zip(query)
-                    .map(|(c, q)| (2 * i64::from(*c) - largest) * i64::from(*q));
-                integers.push(products.sum());
+                let integer = planes.chunks_exact(self.shape.width()).fold(0, |before, query| {
+                    let products = codes
+                        .iter()
+                        .zip(query)
+                        .map(|(c, q)| (2 * i64::from(*c) - largest) * i64::from(*q));
+                    128 * before + products.sum::<i64>()
+                });
+                integers.push(integer);
             }
         }
         integers
@@ -162,12 +165,7 @@ impl Problem {
         let mut estimates = Vec::new();
         for state in 0..self.states {
             for row in 0..vocabulary {
-                let integer = |plane| integers[(state * self.planes + plane) * vocabulary + row] as f32;
-                let number = if self.planes == 1 {
-                    integer(0)
-                } else {
-                    integer(0) * 128.0 + integer(1)
-                };
+                let number = integers[state * vocabulary + row] as f32;
                 estimates.push(number * (self.scale[row].to_f32() * self.factor[state]) + self.base[state]);
             }
         }
@@ -232,11 +230,7 @@ impl Stage {
     }
 
     fn integers(&self, isa: Isa) -> Vec<i64> {
-        self.scan()
-            .integers(isa, 0..self.shape.supers())
-            .into_iter()
-            .map(i64::from)
-            .collect()
+        self.scan().integers(isa, 0..self.shape.supers())
     }
 
     /// Bits of the estimates and the maxima, written by one call for each range.
@@ -349,7 +343,8 @@ fn the_widest_states_with_the_largest_numbers_do_not_wrap() {
                 *code = if i % 4 < 2 { bits.largest() as u8 } else { 0 };
             }
             let (stage, integers) = (Stage::of(&problem, Tight::End), problem.integers());
-            assert_eq!(integers[0].abs(), i64::from(bits.largest()) * 127 * 65_536);
+            let query = if problem.planes == 2 { 127 * 128 + 127 } else { 127 };
+            assert_eq!(integers[0].abs(), i64::from(bits.largest()) * query * 65_536);
             for isa in Isa::available() {
                 assert!(
                     stage.integers(isa) == integers,
