@@ -130,7 +130,7 @@ fn whole<const COUNT: usize, const WIDE: usize>(
                 if tiles == 0 {
                     ask(codes);
                 }
-                let raw: [_; WIDE] = from_fn(|tile| get(codes, tiles + tile));
+                let raw: [_; WIDE] = from_fn(|tile| load(codes, tiles + tile));
                 let even = raw.map(|raw| _mm256_and_si256(raw, mask));
                 let odd = raw.map(|raw| _mm256_srli_epi16::<8>(raw));
                 for state in 0..COUNT {
@@ -180,6 +180,9 @@ fn one<const BITS: i32, const SEGMENTS: usize, const WIDE: usize>(
         for (codes, words) in codes.chunks(lanes_at_once).zip(words.chunks(lanes_at_once)) {
             let mut pairs = [[_mm256_setzero_si256(); WIDE]; 4];
             for (codes, words) in codes.iter().zip(words) {
+                if first == 0 {
+                    ask(codes);
+                }
                 let mut raw: [_; WIDE] = from_fn(|tile| load(codes, first + tile));
                 for words in words.chunks_exact(places) {
                     for place in 0..places {
@@ -240,6 +243,9 @@ fn tiles<const BITS: i32, const COUNT: usize, const WIDE: usize>(
         for codes in codes.chunks(lanes_at_once) {
             let mut pairs = [[_mm256_setzero_si256(); WIDE]; COUNT];
             for (codes, words) in codes.iter().zip(&mut words) {
+                if first == 0 {
+                    ask(codes);
+                }
                 let mut raw: [_; WIDE] = from_fn(|tile| load(codes, first + tile));
                 for segment in 0..segments {
                     let words = words.segment::<COUNT>(segment);
@@ -279,20 +285,8 @@ fn ask(codes: &[u8; LANE_BYTES]) {
 /// A vector of codes.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn get(codes: &[u8; LANE_BYTES], tile: usize) -> __m256i {
-    let codes: &[u8; LANE_BYTES / TILES] = &codes.as_chunks().0[tile];
-    // SAFETY: 32 bytes are there, and need not be aligned.
-    unsafe { _mm256_loadu_si256(codes.as_ptr().cast()) }
-}
-
-/// A vector of codes; what follows in memory is asked for in time: a prefetch reads nothing, wherever it points.
-#[inline]
-#[target_feature(enable = "avx2")]
 fn load(codes: &[u8; LANE_BYTES], tile: usize) -> __m256i {
     let codes: &[u8; LANE_BYTES / TILES] = &codes.as_chunks().0[tile];
-    if tile.is_multiple_of(2) {
-        _mm_prefetch::<_MM_HINT_T0>(codes.as_ptr().wrapping_add(AHEAD).cast());
-    }
     // SAFETY: 32 bytes are there, and need not be aligned.
     unsafe { _mm256_loadu_si256(codes.as_ptr().cast()) }
 }

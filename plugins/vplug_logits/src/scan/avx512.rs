@@ -54,6 +54,7 @@ fn one<const BITS: u32, const SEGMENTS: usize>(codes: &[[u8; LANE_BYTES]], words
         from_fn(|place| _mm512_set1_epi8((((1 << BITS) - 1) << ((place as u32 * BITS) % 8)) as u8 as i8));
     let mut sums = [[_mm512_setzero_si512(); TILES]; 4];
     for (codes, words) in codes.iter().zip(words.as_chunks::<SEGMENTS>().0) {
+        ask(codes);
         let mut raw: [_; TILES] = from_fn(|tile| load(codes, tile));
         for words in words.chunks_exact(places) {
             for place in 0..places {
@@ -103,6 +104,9 @@ fn tiles<const BITS: u32, const COUNT: usize, const WIDE: usize>(
     for first in (0..TILES).step_by(WIDE) {
         let mut sums = [[_mm512_setzero_si512(); WIDE]; COUNT];
         for (codes, words) in codes.iter().zip(batch.lanes(segments)) {
+            if first == 0 {
+                ask(codes);
+            }
             let mut raw: [_; WIDE] = from_fn(|tile| load(codes, first + tile));
             for segment in 0..segments {
                 let unpacked = raw.map(|raw| if BITS == 8 { raw } else { _mm512_and_si512(raw, mask) });
@@ -124,12 +128,20 @@ fn tiles<const BITS: u32, const COUNT: usize, const WIDE: usize>(
     }
 }
 
-/// A vector of codes; what follows in memory is asked for in time: a prefetch reads nothing, wherever it points.
+/// Asks for the lane that is `AHEAD` in memory: a prefetch reads nothing, wherever it points.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn ask(codes: &[u8; LANE_BYTES]) {
+    for line in codes.as_chunks::<64>().0 {
+        _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().wrapping_add(AHEAD).cast());
+    }
+}
+
+/// A vector of codes.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn load(codes: &[u8; LANE_BYTES], tile: usize) -> __m512i {
     let codes: &[u8; LANE_BYTES / TILES] = &codes.as_chunks().0[tile];
-    _mm_prefetch::<_MM_HINT_T0>(codes.as_ptr().wrapping_add(AHEAD).cast());
     // SAFETY: 64 bytes are there, and need not be aligned.
     unsafe { _mm512_loadu_si512(codes.as_ptr().cast()) }
 }
