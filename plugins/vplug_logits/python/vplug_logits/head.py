@@ -217,8 +217,8 @@ class Head:
     def _is_ordinary(self, states: torch.Tensor) -> bool:
         """Whether the backend may be asked at once.
 
-        A step of a backend takes a fraction of a millisecond and finds the caches full of the model's weights: each call
-        of Python before it is waited for. What is not ordinary is looked at again by `_refusal`, which names it.
+        A step of a backend takes a fraction of a millisecond and finds the caches full of the model's weights: each
+        call of Python before it is waited for.  What is not ordinary is looked at again by `_refusal`, which names it.
         """
         weight, (address, shape, strides, dtype, _, version) = self.weight, self._seen
         return (
