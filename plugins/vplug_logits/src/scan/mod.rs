@@ -22,6 +22,8 @@ mod sink;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
+mod avx2_eight;
+#[cfg(target_arch = "x86_64")]
 mod avx512;
 
 use std::ops::Range;

@@ -77,10 +77,10 @@ pub(super) fn give<S: Sink>(
     }
 }
 
-/// The same with the sums of a state's planes put together: sum(code * (128 * first + second)), or sum(code * query)
-/// where there is one plane.
+/// Hands the integers of a state to `sink`, whose planes were summed at once: `dots` are sum(code * (128 * first + second)),
+/// or sum(code * query) where there is one plane.
 #[inline(always)]
-pub(super) fn give_whole<S: Sink>(
+pub(super) fn give_joined<S: Sink>(
     scan: &Scan<'_>,
     sink: &mut S,
     block: usize,

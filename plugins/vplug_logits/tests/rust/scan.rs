@@ -332,26 +332,81 @@ proptest! {
 
 #[test]
 fn the_widest_states_with_the_largest_numbers_do_not_wrap() {
-    for bits in Bits::ALL {
+    for bits_of_code in Bits::ALL {
         for (query, count) in [(127, 1), (-127, 2)] {
-            let mut problem = Problem::of(3, 65_536, bits, count, 0);
+            let mut problem = Problem::of(3, 65_536, bits_of_code, count, 0);
             problem.queries.fill(query);
-            problem.codes[..65_536].fill(bits.largest() as u8);
+            problem.codes[..65_536].fill(bits_of_code.largest() as u8);
             problem.codes[65_536..2 * 65_536].fill(0);
             // Against the sign, so that 8-bit codes are as far from the middle as they go, both ways, side by side.
             for (i, code) in problem.codes[2 * 65_536..3 * 65_536].iter_mut().enumerate() {
-                *code = if i % 4 < 2 { bits.largest() as u8 } else { 0 };
+                *code = if i % 4 < 2 { bits_of_code.largest() as u8 } else { 0 };
             }
             let (stage, integers) = (Stage::of(&problem, Tight::End), problem.integers());
             let query = if problem.planes == 2 { 127 * 128 + 127 } else { 127 };
-            assert_eq!(integers[0].abs(), i64::from(bits.largest()) * query * 65_536);
+            assert_eq!(integers[0].abs(), i64::from(bits_of_code.largest()) * query * 65_536);
+            let estimates = (bits(&problem.estimates()), bits(&problem.maxima()));
             for isa in Isa::available() {
+                assert!(stage.run(isa, &[0..1]) == estimates, "{bits_of_code:?}, {}", isa.name());
                 assert!(
                     stage.integers(isa) == integers,
-                    "{bits:?}, {query}, {count}, {}",
+                    "{bits_of_code:?}, {query}, {count}, {}",
                     isa.name()
                 );
             }
+        }
+    }
+}
+
+#[test]
+fn wide_states_give_the_numbers_of_the_definition() {
+    for bits_of_code in Bits::ALL {
+        // Sums of i16 and of i32 are full, and begun again, several times.
+        let problem = Problem::of(70, 2_083, bits_of_code, 7, 5);
+        let stage = Stage::of(&problem, Tight::End);
+        let estimates = (bits(&problem.estimates()), bits(&problem.maxima()));
+        for isa in Isa::available() {
+            assert!(
+                stage.integers(isa) == problem.integers(),
+                "{bits_of_code:?}, {}",
+                isa.name()
+            );
+            assert!(stage.run(isa, &[0..1]) == estimates, "{bits_of_code:?}, {}", isa.name());
+        }
+    }
+}
+
+#[test]
+fn one_plane_of_eight_bits_gives_the_numbers_of_the_definition() {
+    for states in [1, 2, 3, 4, 9] {
+        let mut problem = Problem::of(130, 601, Bits::Eight, states, 8);
+        problem.planes = 1;
+        problem.queries.truncate(states * 601);
+        let stage = Stage::of(&problem, Tight::Start);
+        let estimates = (bits(&problem.estimates()), bits(&problem.maxima()));
+        for isa in Isa::available() {
+            assert!(stage.integers(isa) == problem.integers(), "{states}, {}", isa.name());
+            assert!(stage.run(isa, &[0..1]) == estimates, "{states}, {}", isa.name());
+        }
+    }
+}
+
+#[test]
+fn two_planes_of_fewer_bits_give_the_numbers_of_the_definition() {
+    for bits_of_code in [Bits::One, Bits::Two, Bits::Four] {
+        let mut problem = Problem::of(130, 601, bits_of_code, 6, 8);
+        (problem.planes, problem.states) = (2, 3);
+        problem.factor.truncate(3);
+        problem.base.truncate(3);
+        let stage = Stage::of(&problem, Tight::End);
+        let estimates = (bits(&problem.estimates()), bits(&problem.maxima()));
+        for isa in Isa::available() {
+            assert!(
+                stage.integers(isa) == problem.integers(),
+                "{bits_of_code:?}, {}",
+                isa.name()
+            );
+            assert!(stage.run(isa, &[0..1]) == estimates, "{bits_of_code:?}, {}", isa.name());
         }
     }
 }
