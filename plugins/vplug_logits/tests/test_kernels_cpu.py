@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -71,7 +72,7 @@ def no_capsules() -> list[Any]:
 
 def test_what_is_as_it_should_be_is_taken() -> None:
     out = torch.full((MANY, VOCABULARY), torch.nan)
-    outcomes, *_ = held().step(lent(STATES), lent(out), 1e-6, 1)
+    outcomes, *_ = held().step(lent(STATES), lent(out), lent(WEIGHT), 1e-6, 1)
     assert outcomes == bytes(MANY)
     assert torch.equal(out.argmax(1), dense.logits(WEIGHT, STATES).argmax(1))
 
@@ -143,7 +144,7 @@ def test_an_output_that_does_not_fit_is_refused() -> None:
     ours = held()
     for out in wrong_outs():
         with pytest.raises(REFUSED, match="out"):
-            ours.step(lent(STATES), lent(out), 1e-6, 2)
+            ours.step(lent(STATES), lent(out), lent(WEIGHT), 1e-6, 2)
 
 
 def test_states_that_do_not_fit_are_refused_and_nothing_is_written() -> None:
@@ -151,7 +152,7 @@ def test_states_that_do_not_fit_are_refused_and_nothing_is_written() -> None:
     wrong = [STATES[:, :-1], STATES[:-1], STATES[0], STATES[None], STATES.double(), STATES.long(), STATES.T, STATES[:0]]
     for states in [*wrong, *no_capsules()]:
         with pytest.raises(REFUSED, match="states"):
-            ours.step(lent(states), lent(out), 1e-6, 2)
+            ours.step(lent(states), lent(out), lent(WEIGHT), 1e-6, 2)
     assert bool((out == 7.0).all())
 
 
@@ -161,7 +162,7 @@ def test_states_of_any_strides_give_the_bits_of_contiguous_ones(dtype: torch.dty
 
     def answered(given: Any, many: int = MANY) -> torch.Tensor:
         out = torch.full((many, VOCABULARY), torch.nan)
-        assert ours.step(lent(given), lent(out), 1e-6, 1)[0] == bytes(many)
+        assert ours.step(lent(given), lent(out), lent(WEIGHT), 1e-6, 1)[0] == bytes(many)
         return out
 
     wanted = answered(states)
@@ -189,10 +190,10 @@ def test_an_output_that_overlaps_what_is_read_is_refused() -> None:
     last = 1000 + (VOCABULARY - 1) * 20 + WIDTH  # behind the last number of the weight
     for start in (0, MANY * WIDTH - 1, 1000 - size + 1, 1000 + WIDTH, 1000 + 1500, last - 1):
         with pytest.raises(ValueError, match="overlap"):
-            ours.step(lent(states), lent(out_at(start)), 1e-6, 1)
+            ours.step(lent(states), lent(out_at(start)), lent(weight), 1e-6, 1)
     assert torch.equal(room, before)
-    assert ours.step(lent(states), lent(out_at(MANY * WIDTH)), 1e-6, 1)
-    assert ours.step(lent(states), lent(out_at(last)), 1e-6, 1)
+    assert ours.step(lent(states), lent(out_at(MANY * WIDTH)), lent(weight), 1e-6, 1)
+    assert ours.step(lent(states), lent(out_at(last)), lent(weight), 1e-6, 1)
 
 
 def test_nothing_is_written_into_a_sketch() -> None:
@@ -206,7 +207,7 @@ def test_nothing_is_written_into_a_sketch() -> None:
     large[:WIDTH] = PARTS["mean"]
     whole = held(sketch=sketched(mean=large[:WIDTH]))
     with pytest.raises(ValueError, match="mean and out overlap"):
-        whole.step(lent(STATES), lent(large.view(MANY, VOCABULARY)), 1e-6, 1)
+        whole.step(lent(STATES), lent(large.view(MANY, VOCABULARY)), lent(WEIGHT), 1e-6, 1)
 
 
 # Single kernels.
@@ -339,17 +340,35 @@ def test_numbers_that_are_not_aligned_are_refused() -> None:
         sketched(mean=made_up(spare, **shape, byte_offset=1))
 
 
-def test_memory_is_kept_for_as_long_as_it_is_lent() -> None:
+def test_the_memory_of_a_sketch_is_kept_for_as_long_as_it_is_lent() -> None:
     def answers(ours: _kernels.Head) -> torch.Tensor:
         out = torch.zeros(MANY, VOCABULARY)
-        ours.step(lent(STATES), lent(out), 1e-6, 1)
+        ours.step(lent(STATES), lent(out), lent(WEIGHT), 1e-6, 1)
         return out
 
     wanted = answers(held())
-    ours = held(WEIGHT.clone())  # nobody else holds it
-    filled = [torch.full_like(WEIGHT, 9.0) for _ in range(20)]
+    ours = held(sketch=sketched(codes=PARTS["codes"].clone()))  # nobody else holds these
+    filled = [torch.full_like(PARTS["codes"], 9) for _ in range(20)]
     assert torch.equal(answers(ours), wanted)
     del filled
+
+
+def test_a_weight_is_lent_for_a_step_and_not_kept() -> None:
+    memory = WEIGHT.numpy().copy()
+    weight, gone = torch.from_numpy(memory), weakref.ref(memory)
+    ours = held(weight)
+    ours.step(lent(STATES), lent(torch.zeros(MANY, VOCABULARY)), lent(weight), 1e-6, 1)
+    assert gone() is memory
+    del weight, memory
+    assert gone() is None
+
+
+@pytest.mark.parametrize("other", [WEIGHT.clone(), WEIGHT[:-1], WEIGHT.T, WEIGHT.view(torch.int32)])
+def test_another_weight_than_the_one_it_was_made_for_is_refused(other: torch.Tensor) -> None:
+    out = torch.full((MANY, VOCABULARY), 7.0)
+    with pytest.raises(ValueError, match="weight: it is not where it was"):
+        held().step(lent(STATES), lent(out), lent(other), 1e-6, 1)
+    assert bool((out == 7.0).all())
 
 
 # A weight that goes away between two steps.

@@ -354,6 +354,7 @@ def _in_child(queue: Any) -> None:
         one._fused._head.step(  # type: ignore[attr-defined]
             torch.utils.dlpack.to_dlpack(states.float()),  # type: ignore[attr-defined]
             torch.utils.dlpack.to_dlpack(out),  # type: ignore[attr-defined]
+            torch.utils.dlpack.to_dlpack(weight),  # type: ignore[attr-defined]
             1e-6,
             many,
         )

@@ -59,5 +59,5 @@ class Head:
         estimates: bool,
     ) -> Head: ...
     def step(
-        self, states: object, out: object, lost: float, threads: int
+        self, states: object, out: object, weight: object, lost: float, threads: int
     ) -> tuple[bytes, int, int, int, float, float]: ...

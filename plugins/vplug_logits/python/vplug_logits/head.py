@@ -220,15 +220,12 @@ class Head:
         A step of a backend takes a fraction of a millisecond and finds the caches full of the model's weights: each
         call of Python before it is waited for.  What is not ordinary is looked at again by `_refusal`, which names it.
         """
-        weight, (address, shape, strides, dtype, _, version) = self.weight, self._seen
+        weight, (*_, dtype, _, version) = self.weight, self._seen
         return (
             self._may_be_ordinary
             and not self.drifted
             and (states.dtype is dtype or not self._own_dense)
-            and weight.data_ptr() == address
-            and (version is None or weight._version == version)  # noqa: SLF001  # torch has no other name for it
-            and weight.shape == shape
-            and weight.stride() == strides
+            and (version is None or weight._version == version)  # noqa: SLF001  # where it lies the backend looks at
             and not (torch.is_grad_enabled() and (states.requires_grad or weight.requires_grad))
             and not torch.is_autocast_enabled("cpu")
             and len(states.shape) == 2  # noqa: PLR2004

@@ -74,6 +74,15 @@ numbers! {
     bf16, "bfloat16", 4, 16;
 }
 
+/// Where a tensor lies, and how.
+#[derive(PartialEq, Eq)]
+pub struct Place {
+    address: usize,
+    dtype: (u8, u8),
+    shape: Vec<usize>,
+    strides: Vec<i64>,
+}
+
 /// A tensor on the CPU, taken from its capsule.
 pub struct Tensor {
     managed: NonNull<Managed>,
@@ -161,6 +170,17 @@ impl Tensor {
         }
         // SAFETY: as for the shape.
         unsafe { slice::from_raw_parts(raw.strides, shape.len()) }.to_vec()
+    }
+
+    /// Where it lies, and how: what tells two tensors apart without reading them.
+    pub fn place(&self) -> Place {
+        let dtype = self.raw().dtype;
+        Place {
+            address: self.raw().data.addr().wrapping_add(self.raw().byte_offset as usize),
+            dtype: (dtype.code, dtype.bits),
+            shape: self.shape(),
+            strides: self.strides(),
+        }
     }
 
     /// Whether it holds numbers of this type.

@@ -8,7 +8,7 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use super::dlpack::Tensor;
+use super::dlpack::{Place, Tensor};
 use super::sketch::{Sketch, weight_of};
 use crate::after::{After, Kind};
 use crate::step::{self, Done, Out, Outcome, Rules, Workspace};
@@ -37,7 +37,8 @@ const KEPT: usize = 4;
 #[pyclass(frozen, module = "vplug_logits._kernels")]
 pub struct Head {
     sketch: Py<Sketch>,
-    weight: Tensor,
+    /// Of the weight, which each step is lent anew: so it is not kept longer than its host keeps it.
+    place: Place,
     rules: Rules,
     workspaces: Mutex<Vec<Kept>>,
 }
@@ -102,7 +103,7 @@ impl Head {
         };
         Ok(Self {
             sketch,
-            weight,
+            place: weight.place(),
             rules,
             workspaces: Mutex::default(),
         })
@@ -114,6 +115,7 @@ impl Head {
     ///     states: DLPack capsule of float32, bfloat16 or float16 (n, d), any strides.
     ///     out: Of the dtype of the logits (n, columns >= V), contiguous; of states that were answered the first V
     ///         columns are written.
+    ///     weight: Of the weight that the head was made for.
     ///     lost: The share of |a| |b| by which float32 sums may be wrong.
     ///     threads: How many may work.
     ///
@@ -121,17 +123,28 @@ impl Head {
     ///     How each state was answered: bytes (n,), 0 fine, 1 not finite, 2 out of range, 3 too wide a window, 4 a live
     ///     logit that its code cannot explain; rows that were rescored, in all and for one state at most; estimates that
     ///     were lowered; seconds of rescoring; seconds of all.
+    ///
+    /// Raises:
+    ///     TypeError: A tensor of another type or on another device.
+    ///     ValueError: Shapes that do not fit, memory that overlaps, or a weight that is not where it was.
     fn step<'py>(
         &self,
         py: Python<'py>,
         states: &Bound<'_, PyAny>,
         out: &Bound<'_, PyAny>,
+        weight: &Bound<'_, PyAny>,
         lost: f64,
         threads: usize,
     ) -> PyResult<(Bound<'py, PyBytes>, usize, usize, usize, f64, f64)> {
         let (states, mut out) = (Tensor::of(states, "states")?, Tensor::of(out, "out")?);
         states.apart(&out)?;
-        self.weight.apart(&out)?;
+        let weight = Tensor::of(weight, "weight")?;
+        if weight.place() != self.place {
+            return Err(PyValueError::new_err(
+                "weight: it is not where it was, or not what it was",
+            ));
+        }
+        weight.apart(&out)?;
         let sketch = self.sketch.get();
         sketch.apart(&out)?;
         let shape = out.shape();
@@ -160,7 +173,7 @@ impl Head {
         let head = step::Head {
             sketch: sketch.parts()?,
             widest: &sketch.widest,
-            weight: weight_of(&self.weight)?,
+            weight: weight_of(&weight)?,
             rules: self.rules,
         };
         kept.done.clear();

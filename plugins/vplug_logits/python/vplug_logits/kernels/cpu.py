@@ -90,6 +90,7 @@ class CpuBackend(PlainBackend):
         if not _in_rows(weight) or not sketch.vocabulary:
             return None
         return _Step(
+            weight,
             _kernels.Head(
                 self._of(sketch),
                 to_dlpack(weight.detach()),
@@ -102,7 +103,7 @@ class CpuBackend(PlainBackend):
                 of_transformed=rules.of_transformed,
                 cap=rules.cap,
                 estimates=rules.estimates,
-            )
+            ),
         )
 
     def _of(self, sketch: Sketch) -> _kernels.Sketch:
@@ -127,14 +128,15 @@ class CpuBackend(PlainBackend):
 class _Step:
     """One head as the kernels hold it."""
 
-    def __init__(self, head: _kernels.Head) -> None:
-        self._head = head
+    def __init__(self, weight: torch.Tensor, head: _kernels.Head) -> None:
+        self._weight, self._head = weight, head
 
     def step(self, states: torch.Tensor, out: torch.Tensor, lost: float) -> Report:
         """As `Fused.step`."""
         if states.dtype not in _DTYPES:  # float64, of a host that rounds in its own dense head
             states = states.to(torch.float32)
-        return Report(*self._head.step(to_dlpack(states), to_dlpack(out), lost, _threads()))
+        weight = to_dlpack(self._weight)  # lent for this step alone, and refused where it is not what it was
+        return Report(*self._head.step(to_dlpack(states), to_dlpack(out), weight, lost, _threads()))
 
 
 def _threads() -> int:

@@ -69,5 +69,8 @@ class Fused(Protocol):
             states: `(n, d)`, float32, bfloat16 or float16, any strides; may hold NaN and infinity.
             out: `(n, columns)` in the dtype of the logits, columns >= V, contiguous; the first V are written.
             lost: The share of |a| |b| by which sums of products may be wrong, here and in the dense head.
+
+        Raises:
+            Exception: Something does not fit, such as a weight that is not where it was; nothing is answered.
         """
         ...
