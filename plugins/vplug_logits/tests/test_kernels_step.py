@@ -21,6 +21,7 @@ from heads import head, hidden, sketch_for, sketch_of
 from vplug_logits.config import Config, Outside
 from vplug_logits.head import Head
 from vplug_logits.kernels.cpu import CpuBackend
+from vplug_logits.kernels.plain import PlainBackend
 from vplug_logits.metric import second_moment
 from vplug_logits.reference import dense
 
@@ -295,6 +296,29 @@ def test_a_row_of_nan_beside_a_changed_one_hides_no_drift() -> None:
         ours.logits(states)
         answers.append((counts(ours)["fallbacks"], ours.drifted))
     assert answers == [({"drift": 3}, True)] * 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("vocabulary", [23, VOCABULARY])
+def test_states_of_the_smallest_numbers_there_are_do_not_look_like_weights_that_changed(
+    vocabulary: int, dtype: torch.dtype
+) -> None:
+    weight = weight_of(dtype)[:vocabulary]
+    truth = weight[: vocabulary // 2]  # each row as a state: what codes say of it is as large as it gets
+    for mode, bits, rows in MODES:
+        sketch = sketch_of(weight, hidden(500, WIDTH), bits)
+        for backend in (CpuBackend(), Led(), PlainBackend()):
+            for power in (20, 25, 32, 36, 38, 44):
+                states = truth * 10.0**-power
+                ours = Head(weight, Config.of(mode, bits=bits, rows=rows), sketch=sketch, backend=backend)
+                logits = ours.logits(states)
+                assert not ours.drifted, (mode, bits, backend.name, power)
+                if mode == "exact" and power < 33:  # torch's own bfloat16 makes zeros of what is smaller
+                    wanted = dense.logits(weight, states)
+                    won = wanted.gather(1, logits.argmax(1)[:, None])
+                    best = wanted.amax(1, keepdim=True)
+                    room = dense.rounding_step(best, dtype) + 1e-6 * best + 1e-43
+                    assert bool((best - won <= room).all()), power
 
 
 # Against the truth.

@@ -8,7 +8,9 @@ With `l_i` the true logit, `e_i` the estimate (see `sketch`), h' the transformed
 A backend that scans with a rounded h' adds |h' - rounded| |q_i| to the first, at most `coarse`.
 
 `slack` is what float32 loses in sums of d products, here and in the dense head: four standard deviations of a walk of
-d roundings, 4 sqrt(d) 2^-24 of |a| |b| for a dot product of a and b.
+d roundings, 4 sqrt(d) 2^-24 of |a| |b| for a dot product of a and b; and what it loses of numbers near its smallest
+one, of which a scan rounds the factor of a row (by 2^-150 times 65,504 for the scale and up to 255 * 16,256 d for the
+integers), or all of h' (below 4.8e-35): no more than d 2^-111 (1 + 2 |q|).
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from vplug_logits.sketch import Clusters, Sketch
 
 _UNIT = 2.0**-24  # rounding unit of float32
+_SMALLEST = 2.0**-111  # see above
 _PRODUCTS = {"highest": 0.0, "high": 2.0**-10, "medium": 2.0**-7, "tf32": 2.0**-10, "bf16": 2.0**-7}
 """What torch may lose in each product of two float32, as a share, by its words for it, the older ones first."""
 _BLOCK = 1 << 22  # numbers of the weight that are looked at at once
@@ -78,6 +81,7 @@ class SketchEstimates:
         self._device = weight.device.type
         self._lost = 4.0 * math.sqrt(sketch.width) * _UNIT
         self.of_state, self.of_transformed = 2.0 * reach, 2.0 * _longest_code(sketch)
+        self._smallest = _SMALLEST * sketch.width * (1.0 + self.of_transformed)
 
     def __call__(self, states: torch.Tensor) -> Estimates:
         """The estimates of some states.
@@ -89,9 +93,10 @@ class SketchEstimates:
         transformed = self._backend.transform(sketch, states)
         values, rounded = self._backend.scan(sketch, transformed)
         values += torch.mv(states, sketch.mean)[:, None]
-        length = torch.linalg.vector_norm(transformed, dim=1)
-        reach = self.of_state * torch.linalg.vector_norm(states, dim=1) + self.of_transformed * length
-        return Estimates(values, length, self.lost() * reach, rounded * (self.of_transformed / 2))
+        length = _lengths(transformed)
+        reach = self.of_state * _lengths(states) + self.of_transformed * length
+        slack = self.lost() * reach + self._smallest
+        return Estimates(values, length, slack, rounded * (self.of_transformed / 2))
 
     def lost(self) -> float:
         """What float32 may lose in a sum of d products, as a share of |a| |b|; settings change between two steps."""
@@ -210,6 +215,11 @@ def _fits(weight: torch.Tensor, sketch: Sketch) -> None:
             f"parts of the shapes {found} are no sketch of {sketch.vocabulary} x {sketch.width} in {sketch.bits} bits; "
             "build it again."
         )
+
+
+def _lengths(states: torch.Tensor) -> torch.Tensor:
+    """Summed in float64: in float32 the square of a number below 1e-23 is 0, and so would all bounds be."""
+    return torch.linalg.vector_norm(states, dim=1, dtype=torch.float64).to(torch.float32)
 
 
 def _longest(weight: torch.Tensor) -> float:

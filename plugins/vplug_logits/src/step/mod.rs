@@ -28,6 +28,8 @@ use work::{Each, inner, lock};
 
 /// Sums of float32 inside a scan are never larger than this times what they come to.
 const ROOM: f64 = 1e9;
+/// What float32 loses of numbers near its smallest one, for each coordinate: `vplug_logits/estimates.py` says why.
+const SMALLEST: f64 = 1.0 / (1_u128 << 111) as f64;
 /// Bytes of codes and of T below which a step stays on one thread: waking another costs more.
 const SMALL: usize = 1 << 20;
 /// Columns that one task transforms.
@@ -214,7 +216,8 @@ impl Head<'_> {
             let one = inner(&mut work.each[state]);
             one.length = dot(turned, turned).sqrt();
             one.lost = f64::from(work.queries.lost()[state]);
-            one.slack = lost * (rules.of_state * dot(h, h).sqrt() + rules.of_transformed * one.length);
+            one.slack = lost * (rules.of_state * dot(h, h).sqrt() + rules.of_transformed * one.length)
+                + SMALLEST * width as f64 * (1.0 + rules.of_transformed);
             work.factor[state] = (0.5 * sketch.unit * f64::from(work.queries.steps()[state])) as f32;
             work.base[state] = dot(h, sketch.mean) as f32;
             let largest = (one.length + one.slack) * ROOM;

@@ -355,7 +355,9 @@ impl Found {
         let finite = case.state(state).iter().all(|number| number.is_finite());
         let norm = |numbers: &[f32]| dot(numbers, numbers).sqrt();
         let length = norm(turned);
-        let slack = LOST * (case.rules.of_state * norm(case.state(state)) + case.rules.of_transformed * length);
+        let smallest = 2.0_f64.powi(-111) * case.state(state).len() as f64 * (1.0 + case.rules.of_transformed);
+        let slack =
+            LOST * (case.rules.of_state * norm(case.state(state)) + case.rules.of_transformed * length) + smallest;
         let fits = (length + slack) * 1e9 <= f64::from(f32::MAX);
         Self {
             state,
