@@ -1,7 +1,11 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
+import time
+
+import pytest
 
 from vplug_logits.counters import REASONS, Counters, Step
 
@@ -47,6 +51,27 @@ def test_threads_lose_no_step() -> None:
         thread.join()
 
     assert counters.snapshot()["steps"] == counters.snapshot()["fallbacks"]["window"] == 8000
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_child_forked_while_a_thread_counts_can_count() -> None:
+    counters = Counters()
+    with counters._lock:  # a thread that is not there in the child
+        child = os.fork()
+        if not child:
+            counters.fallback("window", 1)
+            os._exit(0)
+    deadline = time.monotonic() + 10
+    ended, status = 0, -1
+    while not ended and time.monotonic() < deadline:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        time.sleep(0.01)
+    if not ended:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+
+    assert (ended, status) == (child, 0)
 
 
 def test_reset_begins_again() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 if TYPE_CHECKING:
     from vplug_logits.kernels.rules import Report
@@ -73,6 +75,7 @@ class Counters:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._zero()
+        _ALL.add(self)
 
     def _zero(self) -> None:
         self._steps = self._fallback_steps = 0
@@ -146,3 +149,16 @@ class Counters:
                 "scan_seconds": total.scan_seconds,
                 "rescore_seconds": total.rescore_seconds,
             }
+
+
+_ALL: WeakSet[Counters] = WeakSet()
+
+
+def _unlock() -> None:
+    """In a child that was forked: a thread that held a lock is not there to release it."""
+    for counters in _ALL:
+        counters._lock = threading.Lock()  # noqa: SLF001  # of this module
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock)
