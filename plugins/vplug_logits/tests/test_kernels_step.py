@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from backends import ISAS
 from heads import head, hidden, sketch_for, sketch_of
 from vplug_logits.config import Config, Outside
+from vplug_logits.errors import BadInputError
 from vplug_logits.head import Head
 from vplug_logits.kernels.cpu import CpuBackend
 from vplug_logits.kernels.plain import PlainBackend
@@ -319,6 +320,22 @@ def test_states_of_the_smallest_numbers_there_are_do_not_look_like_weights_that_
                     best = wanted.amax(1, keepdim=True)
                     room = dense.rounding_step(best, dtype) + 1e-6 * best + 1e-43
                     assert bool((best - won <= room).all()), power
+
+
+def test_states_whose_sign_is_a_bit_of_the_tensor_are_read_with_it() -> None:
+    states = states_of(3)
+    turned = torch.complex(states, states).conj().imag
+    assert turned.is_neg()
+
+    for mode, bits, rows in MODES:
+        assert same(made(mode, bits, rows).logits(turned), made(mode, bits, rows).logits(-states))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64], ids=str)
+def test_states_that_are_no_floats_are_refused(dtype: torch.dtype) -> None:
+    ours = made("safe", 4, 32, dense=lambda states: states.float() @ weight_of().T)
+    with pytest.raises(BadInputError, match="of floats"):
+        ours.logits(states_of(3).to(dtype))
 
 
 # Against the truth.

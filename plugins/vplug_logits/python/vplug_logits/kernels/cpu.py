@@ -13,6 +13,7 @@ import torch
 from torch.utils.dlpack import to_dlpack  # type: ignore[attr-defined]  # not in its list of names
 
 from vplug_logits import _kernels
+from vplug_logits.errors import BadInputError
 from vplug_logits.kernels.plain import PlainBackend
 from vplug_logits.kernels.rules import Report
 
@@ -134,7 +135,11 @@ class _Step:
     def step(self, states: torch.Tensor, out: torch.Tensor, lost: float) -> Report:
         """As `Fused.step`."""
         if states.dtype not in _DTYPES:  # float64, of a host that rounds in its own dense head
+            if not states.is_floating_point():
+                raise BadInputError(f"states of {states.dtype} are no floats.")
             states = states.to(torch.float32)
+        if states.is_neg():  # a bit of the tensor, of which a capsule says nothing
+            states = states.resolve_neg()
         weight = to_dlpack(self._weight)  # lent for this step alone, and refused where it is not what it was
         return Report(*self._head.step(to_dlpack(states), to_dlpack(out), weight, lost, _threads()))
 
@@ -145,6 +150,8 @@ def _threads() -> int:
 
 
 def _in_rows(weight: torch.Tensor) -> bool:
-    """Whether each row lies in one piece, and rows do not overlap."""
+    """Whether each row lies in one piece as it is, and rows do not overlap."""
     rows, width = weight.shape
+    if weight.is_neg():
+        return False
     return width > 0 and (width == 1 or weight.stride(1) == 1) and (rows <= 1 or weight.stride(0) >= width)
