@@ -11,7 +11,6 @@ use std::any::Any;
 use std::cell::UnsafeCell;
 use std::hint::spin_loop;
 use std::marker::PhantomData;
-use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -245,48 +244,61 @@ impl Pool {
     }
 }
 
-/// Runs `task(number, part)` for each task, each with a part of the slice of its own.
+/// Runs `task(number, part)` for each part of a slice.
 ///
 /// # Parameters
 ///
-/// `part`: the part of each task; ascending, and no two overlap.
+/// `step`: from the begin of one part to the next; `length`: of a part, the last of which may be shorter.
 ///
 /// # Panics
 ///
-/// Parts overlap or leave the slice, or a task panicked.
+/// Parts would overlap, or a task panicked.
 pub fn over<T: Send>(
     slice: &mut [T],
-    tasks: usize,
+    step: usize,
+    length: usize,
     threads: usize,
-    part: impl Fn(usize) -> Range<usize> + Sync,
     task: impl Fn(usize, &mut [T]) + Sync,
 ) {
-    let mut end = 0;
-    let parts_fit = (0..tasks).all(|number| {
-        let range = part(number);
-        let follows = range.start >= end && range.end >= range.start;
-        end = range.end;
-        follows
-    });
-    assert!(parts_fit && end <= slice.len(), "parts of a slice overlap or leave it");
-    let whole = Whole(slice.as_mut_ptr(), PhantomData);
+    assert!(step > 0 && length <= step, "parts of {length}, {step} apart, overlap");
+    let tasks = slice.len().div_ceil(step);
+    let whole = Whole {
+        first: slice.as_mut_ptr(),
+        numbers: slice.len(),
+        step,
+        length,
+        borrowed: PhantomData,
+    };
     run(tasks, threads, &|number| {
-        let range = part(number);
-        task(number, whole.part(range));
+        // SAFETY: `run` runs each task once.
+        task(number, unsafe { whole.part(number) });
     });
 }
 
-/// A slice, handed out in parts that do not overlap: `over` has seen to it, and each task runs once.
-struct Whole<'a, T>(*mut T, PhantomData<&'a mut [T]>);
+/// A slice, handed out in parts that do not overlap.
+struct Whole<'a, T> {
+    first: *mut T,
+    numbers: usize,
+    step: usize,
+    /// At most `step`.
+    length: usize,
+    borrowed: PhantomData<&'a mut [T]>,
+}
 
 // SAFETY: each thread gets parts of its own of a `&mut [T]`.
 unsafe impl<T: Send> Sync for Whole<'_, T> {}
 
 impl<T> Whole<'_, T> {
+    /// # Safety
+    ///
+    /// Asked for once for each number below `numbers / step`, rounded up.
     #[expect(clippy::mut_from_ref, reason = "the parts do not overlap")]
-    fn part(&self, range: Range<usize>) -> &mut [T] {
-        // SAFETY: inside the slice, which is borrowed mutably for as long as `self` lives, and part of no other range.
-        unsafe { std::slice::from_raw_parts_mut(self.0.add(range.start), range.len()) }
+    unsafe fn part(&self, number: usize) -> &mut [T] {
+        let begin = number * self.step;
+        let length = self.length.min(self.numbers - begin);
+        // SAFETY: inside the slice, which is borrowed mutably for as long as `self` lives; and no other part has any of it,
+        // since no part is longer than a step.
+        unsafe { std::slice::from_raw_parts_mut(self.first.add(begin), length) }
     }
 }
 
@@ -352,16 +364,21 @@ mod tests {
     #[test]
     fn each_task_has_a_part_of_its_own() {
         let mut numbers = vec![0; 1003];
-        let part = |number: usize| number * 100..((number + 1) * 100).min(1003);
-        over(&mut numbers, 11, 3, part, |number, part| part.fill(number));
-        assert!(numbers.iter().enumerate().all(|(index, &number)| number == index / 100));
+        over(&mut numbers, 100, 99, 3, |number, part| part.fill(number + 1));
+        assert!(
+            numbers
+                .iter()
+                .enumerate()
+                .all(|(index, &number)| number == if index % 100 == 99 { 0 } else { index / 100 + 1 })
+        );
+        over(&mut [0; 0], 100, 99, 3, |_, _| panic!("a part of nothing"));
     }
 
     #[test]
     fn parts_that_overlap_are_refused() {
-        let overlap = panic::catch_unwind(|| over(&mut [0; 9], 2, 2, |number| number..number + 2, |_, _| {}));
-        let beyond = panic::catch_unwind(|| over(&mut [0; 3], 2, 2, |number| number * 2..number * 2 + 2, |_, _| {}));
-        assert!(overlap.is_err() && beyond.is_err());
+        for (step, length) in [(2, 3), (0, 0)] {
+            assert!(panic::catch_unwind(|| over(&mut [0; 9], step, length, 2, |_, _| {})).is_err());
+        }
     }
 
     #[test]

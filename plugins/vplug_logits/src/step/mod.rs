@@ -187,16 +187,10 @@ impl Head<'_> {
         } else {
             let states = &work.states;
             let columns = |task: usize| task * COLUMNS..((task + 1) * COLUMNS).min(width);
-            let part = |task| columns(task).start * many..columns(task).end * many;
-            pool::over(
-                &mut work.columns,
-                width.div_ceil(COLUMNS),
-                threads,
-                part,
-                |task, out| {
-                    turn(isa, sketch.matrix, width, states, columns(task), out);
-                },
-            );
+            let size = COLUMNS * many;
+            pool::over(&mut work.columns, size, size, threads, |task, out| {
+                turn(isa, sketch.matrix, width, states, columns(task), out);
+            });
             for first in (0..width).step_by(COLUMNS) {
                 let last = (first + COLUMNS).min(width);
                 for (state, from) in work.columns[first * many..last * many]

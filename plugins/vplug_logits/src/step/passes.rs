@@ -69,7 +69,7 @@ pub fn rescore_all(
     let threads = if rows.len() < 2 * PAIRS { 1 } else { threads };
     let size = if threads == 1 { rows.len().max(1) } else { PAIRS };
     let part = |task: usize| task * size..((task + 1) * size).min(rows.len());
-    pool::over(exact, rows.len().div_ceil(size), threads, part, |task, out| {
+    pool::over(exact, size, size, threads, |task, out| {
         rescore(isa, weight, &rows[part(task)], &owners[part(task)], states, out);
     });
 }

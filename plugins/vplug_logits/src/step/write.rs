@@ -4,7 +4,6 @@
     reason = "what is inlined is compiled for the instructions of its caller"
 )]
 
-use std::ops::Range;
 use std::sync::Mutex;
 
 use half::slice::HalfFloatSliceExt;
@@ -32,12 +31,11 @@ impl Head<'_> {
         maxima: &[f32],
         each: &[Mutex<Each>],
     ) {
-        let (vocabulary, many) = (self.sketch.shape.vocabulary(), out.len() / stride);
+        let vocabulary = self.sketch.shape.vocabulary();
         let threads = if out.len() < SMALL / 4 { 1 } else { threads };
-        let row = |state: usize| state * stride..state * stride + vocabulary;
         let of_scratch = |state: usize| state * vocabulary..(state + 1) * vocabulary;
         match out {
-            Out::Single(numbers) => pool::over(numbers, many, threads, row, |state, values| {
+            Out::Single(numbers) => pool::over(numbers, stride, vocabulary, threads, |state, values| {
                 let mut one = lock(&each[state]);
                 if one.fine() {
                     self.lower(isa, state, values, maxima, &mut one);
@@ -51,9 +49,8 @@ impl Head<'_> {
                 self.lower_all(isa, threads, estimates, maxima, each);
                 self.rounded(
                     numbers,
-                    many,
+                    stride,
                     threads,
-                    row,
                     each,
                     bf16::NEG_INFINITY,
                     bf16::from_f32,
@@ -66,9 +63,8 @@ impl Head<'_> {
                 self.lower_all(isa, threads, estimates, maxima, each);
                 self.rounded(
                     numbers,
-                    many,
+                    stride,
                     threads,
-                    row,
                     each,
                     f16::NEG_INFINITY,
                     f16::from_f32,
@@ -98,8 +94,7 @@ impl Head<'_> {
 
     fn lower_all(&self, isa: Isa, threads: usize, estimates: &mut [f32], maxima: &[f32], each: &[Mutex<Each>]) {
         let vocabulary = self.sketch.shape.vocabulary();
-        let part = |state: usize| state * vocabulary..(state + 1) * vocabulary;
-        pool::over(estimates, each.len(), threads, part, |state, values| {
+        pool::over(estimates, vocabulary, vocabulary, threads, |state, values| {
             let mut one = lock(&each[state]);
             if one.fine() {
                 self.lower(isa, state, values, maxima, &mut one);
@@ -112,15 +107,15 @@ impl Head<'_> {
     fn rounded<T: Copy + Send + Sync>(
         &self,
         numbers: &mut [T],
-        many: usize,
+        stride: usize,
         threads: usize,
-        row: impl Fn(usize) -> Range<usize> + Sync,
         each: &[Mutex<Each>],
         outside: T,
         of: impl Fn(f32) -> T + Sync,
         estimates: impl Fn(usize, &mut [T]) + Sync,
     ) {
-        pool::over(numbers, many, threads, row, |state, to| {
+        let vocabulary = self.sketch.shape.vocabulary();
+        pool::over(numbers, stride, vocabulary, threads, |state, to| {
             let one = lock(&each[state]);
             if one.fine() {
                 if self.rules.estimates {
