@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import resource
+import sys
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -194,6 +196,15 @@ def test_an_output_that_overlaps_what_is_read_is_refused() -> None:
     assert torch.equal(room, before)
     assert ours.step(lent(states), lent(out_at(MANY * WIDTH)), lent(weight), 1e-6, 1)
     assert ours.step(lent(states), lent(out_at(last)), lent(weight), 1e-6, 1)
+
+
+def test_of_more_states_than_there_is_room_for_none_is_copied() -> None:
+    ours, states = held(), STATES[:1].expand(1 << 22, -1)  # one state in memory, 200 MB if they were copied
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(ValueError, match=f"out: {MANY} rows for {1 << 22} states"):
+        ours.step(lent(states), lent(torch.zeros(MANY, VOCABULARY)), lent(WEIGHT), 1e-6, 1)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown < (1 << 22) * WIDTH * 4 / (1 if sys.platform == "darwin" else 1024) / 2
 
 
 def test_nothing_is_written_into_a_sketch() -> None:

@@ -157,14 +157,13 @@ impl Head {
                 sketch.shape.vocabulary()
             )));
         }
+        if let [found, _] = states.shape()[..]
+            && found != many
+        {
+            return Err(PyValueError::new_err(format!("out: {many} rows for {found} states")));
+        }
         let mut kept = self.kept();
         states.floats(sketch.shape.width(), &mut kept.states)?;
-        if states.shape()[0] != many {
-            return Err(PyValueError::new_err(format!(
-                "out: {many} rows for {} states",
-                states.shape()[0]
-            )));
-        }
         let to = match self.rules.after.kind {
             Kind::Single => Out::Single(out.numbers_mut(&shape)?),
             Kind::Brain => Out::Brain(out.numbers_mut::<bf16>(&shape)?),
