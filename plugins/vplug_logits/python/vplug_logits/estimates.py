@@ -219,7 +219,8 @@ def _fits(weight: torch.Tensor, sketch: Sketch) -> None:
 
 def _lengths(states: torch.Tensor) -> torch.Tensor:
     """Summed in float64: in float32 the square of a number below 1e-23 is 0, and so would all bounds be."""
-    return torch.linalg.vector_norm(states, dim=1, dtype=torch.float64).to(torch.float32)
+    lengths: torch.Tensor = torch.linalg.vector_norm(states, dim=1, dtype=torch.float64)
+    return lengths.to(torch.float32)
 
 
 def _longest(weight: torch.Tensor) -> float:
