@@ -1,7 +1,7 @@
-"""Measure the heads of plugins/vplug_logits, and write its docs/bench.md, bench.json and bench.svg, and README's table.
+"""Measure the heads of plugins/vplug_logits, and write its docs/bench.md, bench.json and bench.svg, and README's part.
 
 SmolLM2's own head and two random ones, then whole decode steps in transformers and in vLLM, each in a process of its
-own. README's table stands between `<!-- bench:start -->` and `<!-- bench:end -->`.
+own. README's table and plot stand between `<!-- bench:start -->` and `<!-- bench:end -->`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ import interpreters  # noqa: E402  the paths above are where these lie
 from vllm_environment import NotFetched, environment  # noqa: E402
 
 START, END = "<!-- bench:start -->", "<!-- bench:end -->"
+SEEN = "![time against batch, and the distance from reading alone](docs/bench.svg)"
+MORE = "Each path, one and two threads, whole decode steps, and how it was measured: [docs/bench.md](docs/bench.md)."
 CACHE = ROOT / ".cache" / "logits-bench"  # sketches, which take minutes to build
 CONVERT = "import smollm2; print(smollm2.convert(smollm2.cache_folder()))"
 THREADS = 2
@@ -46,7 +48,7 @@ def measure(python: Path, docs: Path, more: list[str], parts: list[str]) -> None
     converted = subprocess.run([python, "-c", CONVERT], check=True, env=env, stdout=subprocess.PIPE, text=True)
     common = ["--model", converted.stdout.splitlines()[-1], "--cache", str(CACHE / "sketches")]
     files = ["--json", str(docs / "bench.json"), "--out", str(docs)]
-    options: dict[str, list[str]] = {"heads": [], "decode": ["--decode"], "vllm": ["--vllm"]}
+    options: dict[str, list[str]] = {"heads": ["--clusters"], "decode": ["--decode"], "vllm": ["--vllm"]}
     for part in parts:
         subprocess.run(
             [python, "-m", "vplug_logits", "bench", *options[part], *common, *files, *more], check=True, env=env
@@ -87,7 +89,8 @@ def main() -> int:
     if arguments.out is None:
         (docs / "bench.png").unlink(missing_ok=True)  # the page shows the other one
         report = import_module("vplug_logits.benchmark.report")
-        fill(PLUGIN / "README.md", report.short(json.loads((docs / "bench.json").read_text("utf-8"))))
+        table = report.short(json.loads((docs / "bench.json").read_text("utf-8")))
+        fill(PLUGIN / "README.md", f"{table}\n\n{SEEN}\n\n{MORE}")
     return 0
 
 

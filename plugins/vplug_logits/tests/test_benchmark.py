@@ -14,12 +14,24 @@ import torch
 
 from models import tiny_that_reads
 from vplug_logits import artefact
-from vplug_logits.benchmark import baselines, beds, candidates, figures, machine, plots, quiet, report, running, timing
+from vplug_logits.benchmark import (
+    baselines,
+    beds,
+    candidates,
+    figures,
+    machine,
+    names,
+    plots,
+    quiet,
+    report,
+    running,
+    timing,
+)
 from vplug_logits.benchmark.gate import Gate
 from vplug_logits.benchmark.names import BFLOAT16, FLOAT32, INT4, INT8, OVER, READ, TOP, TORCH, TORCH_AO, TORCH_INT8
 from vplug_logits.cli import bench, main
 from vplug_logits.config import Config
-from vplug_logits.errors import ConfigError
+from vplug_logits.errors import BackendError, ConfigError
 from vplug_logits.head import Head
 from vplug_logits.kernels import choose
 
@@ -233,6 +245,34 @@ def test_whoever_else_runs_is_seen_in_what_the_kernel_counts(monkeypatch: pytest
     assert watch.others == pytest.approx(0.5) and watch.noisy
 
 
+@pytest.mark.parametrize("other", ['{"schema": 1, "modes": []}', "[]", "3", "{"])
+def test_a_file_of_something_else_is_refused_and_kept(other: str, tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text(other, "utf-8")
+    with pytest.raises(ConfigError, match=r"^json: "):
+        run("--shape", "200x32", "--json", str(tmp_path / "other.json"), "--quiet")
+    assert (tmp_path / "other.json").read_text("utf-8") == other
+
+
+def test_a_backend_that_is_named_is_the_one_that_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    assert list(candidates.paths("torch")) == ["torch operations"]
+    monkeypatch.setenv("VPLUG_LOGITS_BACKEND", "triton")
+    with pytest.raises(BackendError, match="backend triton: it serves no device of type cpu"):
+        run("--shape", "200x32", "--quiet")
+    with pytest.raises(BackendError, match="backend triton"):
+        run("--decode", "--quiet")
+    monkeypatch.setenv("VPLUG_LOGITS_BACKEND", "tirton")
+    with pytest.raises(ConfigError, match="Is 'triton' meant"):
+        run("--shape", "200x32", "--quiet")
+
+
+def test_clusters_are_measured_of_a_models_head_and_not_of_random_rows(bed: beds.Bed) -> None:
+    plan = replace(PLAN, batches=(1,), threads=(1,), rounds=1)
+    for source, found in (("a model", True), (names.RANDOM, False)):
+        head = running.head(replace(bed, source=source, _sketches=bed._sketches), plan, clusters=True)
+        assert ("clusters" in {cell["name"] for cell in head["cells"]}) == found
+
+
 def test_a_debug_build_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     debug, release = (SimpleNamespace(build_info=lambda word=word: {"profile": word}) for word in ("debug", "release"))
     monkeypatch.setattr(machine, "kernels", lambda: debug)
@@ -267,7 +307,8 @@ def test_the_command_measures_a_model_and_writes_all_files(
     document = json.loads(results.read_text("utf-8"))
     assert [(one["vocabulary"], one["width"]) for one in document["heads"]] == [(900, 128), (V, D)]
     assert "## 900 x 128: the head of tiny, states of text" in shown.out and not shown.err
-    assert (tmp_path / "new" / "bench.md").read_text("utf-8") == shown.out == report.markdown(document)
+    assert (tmp_path / "new" / "bench.md").read_text("utf-8") == shown.out == report.markdown(document, plot=True)
+    assert "bench.svg" in shown.out and "bench.svg" not in report.markdown(document)
     assert (tmp_path / "new" / "bench.png").read_bytes().startswith(b"\x89PNG")
     again = ("--shape", "200x32", "--rounds", "1", "--batch", "1", "--cache", cache)
     assert run(*again, "--json", str(results), "--quiet") == 0
@@ -286,6 +327,9 @@ def test_the_command_measures_a_model_and_writes_all_files(
         (("--vllm",), "--model says which model"),
         (("--json", "/nowhere/at/all.json"), "/nowhere/at is no folder that you can write to"),
         (("--out", "/nowhere/at/all"), "/nowhere/at is no folder that you can write to"),
+        (("--json", "/usr"), "/usr is a folder; name a file"),
+        (("--out", __file__), "is no folder; name one"),
+        (("--clusters",), "--model says whose rows they are"),
     ],
 )
 def test_what_cannot_be_done_is_said_first(words: tuple[str, ...], told: str) -> None:

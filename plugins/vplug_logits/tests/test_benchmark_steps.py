@@ -39,6 +39,7 @@ def test_steps_with_three_heads_are_timed_and_the_model_is_left_as_it_was(model:
     text = report.markdown(running.document() | {"decode": json.loads(json.dumps([found]))})
     (row,) = (line for line in text.splitlines() if line.startswith("| tiny |"))
     assert f"{found['ratio']['median']:.2f} (" in row and row.endswith("| 0 of 6 |")
+    assert "| 0 of 6, 5 dense |" in report.markdown(running.document() | {"decode": [found | {"dense_rows": 5}]})
 
 
 def test_each_head_is_really_asked_and_caches_stay_in_step(

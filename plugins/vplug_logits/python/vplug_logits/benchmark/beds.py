@@ -16,6 +16,7 @@ import torch
 
 from vplug_logits import artefact, build, digest
 from vplug_logits import cache as artefacts
+from vplug_logits.benchmark.names import RANDOM
 from vplug_logits.calibrate import Calibration, calibrate
 from vplug_logits.config import SEED, Config, Mode
 from vplug_logits.errors import ArtefactError
@@ -129,7 +130,7 @@ def random(
     states += (STANDING - (states * towards).sum(1, keepdim=True)) * towards
     name = f"random-{vocabulary}x{width}-seed{seed}"
     calibration = Calibration(torch.eye(width, dtype=torch.float64), states, positions=0)
-    return Bed(name, "random", weight, states, calibration, cache, progress)
+    return Bed(name, RANDOM, weight, states, calibration, cache, progress)
 
 
 def of_model(model: str, *, cache: str | None = None, progress: Progress = silent) -> Bed:

@@ -21,7 +21,7 @@ from vplug_logits.benchmark.names import (
     TORCH_AO,
     TORCH_INT8,
 )
-from vplug_logits.config import Config, Mode
+from vplug_logits.config import AUTO, Config, Mode
 from vplug_logits.head import Head
 from vplug_logits.kernels import choose
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vplug_logits.benchmark.beds import Bed
+    from vplug_logits.config import BackendName
     from vplug_logits.kernels import Backend
     from vplug_logits.sketch import Sketch
 
@@ -67,9 +68,16 @@ class Candidate:
     head: Head | None = None
 
 
-def paths() -> dict[str, Backend]:
-    """Our backends by the instructions that they use, the best one first."""
-    best: Any = choose(torch.device("cpu"))
+def paths(wanted: BackendName = AUTO) -> dict[str, Backend]:
+    """Our backends by the instructions that they use, the best one first.
+
+    Args:
+        wanted: `auto`, or a name.
+
+    Raises:
+        BackendError: The one that is named cannot serve.
+    """
+    best: Any = choose(torch.device("cpu"), wanted)
     if best.name != "cpu":
         return {f"{best.name} operations": best}
     narrower = {"avx512": ("avx2",)}.get(best.isa, ())
@@ -82,7 +90,7 @@ def table(bed: Bed, backends: dict[str, Backend], *, clusters: bool = False) -> 
     Args:
         bed: The head.
         backends: From `paths`.
-        clusters: Mode `clusters` too, whose clusters take minutes to build.
+        clusters: Mode `clusters` too, whose clusters take a minute or more to build.
     """
     sketches = {f"{bits} bit": bed.sketch(bits) for bits in (1, 2, 4, 8)}
     sketches[_RAW] = baselines.own_int8(bed.weight)

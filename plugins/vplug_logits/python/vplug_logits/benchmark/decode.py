@@ -7,6 +7,7 @@ can give at most (dense / free, Amdahl's bound) is measured in the same run as w
 from __future__ import annotations
 
 import random
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,13 +18,14 @@ from vplug_logits.adapters.transformers import patch
 from vplug_logits.benchmark import figures, quiet
 from vplug_logits.benchmark.timing import clocked
 from vplug_logits.calibrate import calibrate
-from vplug_logits.config import SEED, Config, Mode
+from vplug_logits.config import AUTO, SEED, Config, Mode
 from vplug_logits.errors import ArtefactError
 from vplug_logits.progress import Progress, silent
 from vplug_logits.reference.dense import rounding_step
 
 if TYPE_CHECKING:
     from vplug_logits.benchmark.timing import Plan
+    from vplug_logits.config import BackendName
 
 MODE = Mode.SAFE
 DTYPES = ("bfloat16", "float32")
@@ -34,25 +36,31 @@ _ALLOWED = 0.02  # of steps: near-ties of sums in another order
 
 
 def run(
-    model: str | None, plan: Plan, *, cache: str | None = None, progress: Progress = silent
+    model: str | None,
+    plan: Plan,
+    *,
+    backend: BackendName = AUTO,
+    cache: str | None = None,
+    progress: Progress = silent,
 ) -> list[dict[str, Any]]:
     """Measure a random model of Gemma-3-270M's shape, and a given one, in bfloat16 and in float32.
 
     Args:
         model: A folder or a hub id that is in the local cache, or None.
         plan: Its rounds are the steps.
+        backend: Which of ours, by name.
         cache: The folder of artefacts, or None: the user's cache.
         progress: Called with the name of each step.
 
     Returns:
         For each model and dtype, as `measure`.
     """
+    told = partial(measure, plan=plan, backend=backend, cache=cache, progress=progress)
     found = []
     for dtype in DTYPES:
-        found.append(measure(gemma(dtype), GEMMA, "random-gemma-3-270m", plan, cache=cache, progress=progress))
+        found.append(told(gemma(dtype), GEMMA, "random-gemma-3-270m"))
         if model is not None:
-            loaded = build.load(model, dtype=dtype)
-            found.append(measure(loaded, artefacts.readable(model), model, plan, cache=cache, progress=progress))
+            found.append(told(build.load(model, dtype=dtype), artefacts.readable(model), model))
     return sorted(found, key=lambda one: one["model"])
 
 
@@ -88,6 +96,7 @@ def measure(  # noqa: PLR0913  # what is measured, how, and where its sketch is 
     identity: str,
     plan: Plan,
     *,
+    backend: BackendName = AUTO,
     cache: str | None = None,
     progress: Progress = silent,
 ) -> dict[str, Any]:
@@ -98,6 +107,7 @@ def measure(  # noqa: PLR0913  # what is measured, how, and where its sketch is 
         name: For people.
         identity: What its artefact is kept under.
         plan: Its rounds are the steps, its seed that of their order.
+        backend: As for `run`.
         cache: As for `run`.
         progress: As for `run`.
 
@@ -107,7 +117,7 @@ def measure(  # noqa: PLR0913  # what is measured, how, and where its sketch is 
         median, min); ratio: dense / ours, and ceiling: dense / free, of the processor's time (medians within a step,
         ratio of minima); fault: why there is no time, or empty.
     """
-    config = Config.of(MODE, cache=cache)
+    config = Config.of(MODE, cache=cache, backend=backend)
     path = _kept(model, identity, config, progress)
     before = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -67,8 +67,7 @@ def _times(axes: Any, head: Mapping[str, Any]) -> None:
         batches = sorted(cells)
         times = [1e3 * cells[batch][_clock(head)]["median"] for batch in batches]
         axes.plot(batches, times, label=_label(name, path, head), **_style(name, path, head))
-    source = "random" if head["source"] == "random" else head["source"]
-    axes.set_title(f"{head['vocabulary']:,} x {head['width']:,}\n{source}", fontsize="medium")
+    axes.set_title(f"{head['vocabulary']:,} x {head['width']:,}\n{head['source']}", fontsize="medium")
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.grid(alpha=0.3, which="both")

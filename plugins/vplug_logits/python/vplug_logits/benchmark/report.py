@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vplug_logits.benchmark.names import BFLOAT16, FLOAT32, INT8, READ, TOP
+from vplug_logits.benchmark.names import BFLOAT16, FLOAT32, INT8, RANDOM, READ, TOP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -13,14 +13,15 @@ _SHORT = ("exact", "safe", TOP, "fast")
 _SHORT_BATCHES = (1, 8, 32)
 
 
-def markdown(document: Mapping[str, Any]) -> str:
+def markdown(document: Mapping[str, Any], *, plot: bool = False) -> str:
     """All parts that a document has.
 
     Args:
         document: As the command writes it.
+        plot: Whether bench.svg lies beside it.
     """
     parts = [opening(document)]
-    if "heads" in document:
+    if plot and "heads" in document:
         parts.append("![time against batch, and the distance from reading alone](bench.svg)")
     for head in document.get("heads", ()):
         parts += _head(head)
@@ -157,7 +158,9 @@ def _decode(steps: Sequence[Mapping[str, Any]]) -> str:
         cells = [_milliseconds(one["cpu"][name]) for name in ("dense", "ours", "free")]
         ratios = [f"{one[name]['median']:.2f} ({one[name]['min']:.2f})" for name in ("ratio", "ceiling")]
         share = _share(1 - 1 / one["ceiling"]["median"])
-        rows.append([one["model"], one["dtype"], *cells, *ratios, share, f"{one['misses']} of {one['steps']}"])
+        dense = f", {one['dense_rows']} dense" if one["dense_rows"] else ""
+        tokens = f"{one['misses']} of {one['steps']}{dense}"
+        rows.append([one["model"], one["dtype"], *cells, *ratios, share, tokens])
     first = steps[0]
     return (
         "## Whole decode steps in transformers\n\n"
@@ -240,7 +243,7 @@ def _shape(head: Mapping[str, Any]) -> str:
 
 
 def _source(head: Mapping[str, Any]) -> str:
-    return "random rows and states" if head["source"] == "random" else f"the head of {head['source']}, states of text"
+    return "random rows and states" if head["source"] == RANDOM else f"the head of {head['source']}, states of text"
 
 
 def _machine(machine: Mapping[str, Any]) -> str:

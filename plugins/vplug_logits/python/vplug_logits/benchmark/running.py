@@ -9,8 +9,9 @@ import torch
 from vplug_logits.benchmark import figures, machine
 from vplug_logits.benchmark.candidates import Candidate, paths, table
 from vplug_logits.benchmark.gate import Gate, Verdict
-from vplug_logits.benchmark.names import READ
+from vplug_logits.benchmark.names import RANDOM, READ
 from vplug_logits.benchmark.timing import Plan, measure
+from vplug_logits.config import AUTO
 from vplug_logits.errors import ConfigError
 from vplug_logits.progress import Progress, silent
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from vplug_logits.benchmark.beds import Bed
+    from vplug_logits.config import BackendName
 
 SCHEMA = 1
 """The version of the JSON document; it is raised when a field changes its meaning or goes away."""
@@ -30,32 +32,43 @@ def document(earlier: Mapping[str, Any] | None = None) -> dict[str, Any]:
         earlier: A document whose parts are kept.
 
     Raises:
-        ConfigError: The kernels are a debug build, or the earlier document is of another machine or other versions.
+        ConfigError: The kernels are a debug build, or the earlier document is none, or of another machine or other
+            versions.
     """
     machine.require_release()
     here = machine.described()
     if earlier is None:
         return {"schema": SCHEMA, "machine": here}
+    if not isinstance(earlier, dict) or not isinstance(earlier.get("machine"), dict):
+        raise ConfigError("json: the file has other things than results of bench; name another one.")
     if earlier.get("schema") != SCHEMA or {**earlier["machine"], "date": here["date"]} != here:
         raise ConfigError("json: the file has results of another machine or of other versions; name another one.")
     return {**earlier, "machine": here}
 
 
 def heads(
-    beds: Sequence[Callable[[], Bed]], plan: Plan, *, clusters: bool = False, progress: Progress = silent
+    beds: Sequence[Callable[[], Bed]],
+    plan: Plan,
+    *,
+    backend: BackendName = AUTO,
+    clusters: bool = False,
+    progress: Progress = silent,
 ) -> list[dict[str, Any]]:
     """Measure heads one after the other; each is made when its turn comes, and let go.
 
     Args:
         beds: Makers of heads.
         plan: How.
-        clusters: Mode `clusters` too.
+        backend: Which of ours, by name.
+        clusters: Mode `clusters` too, of heads that are a model's.
         progress: Called with the name of each step.
     """
-    return [head(make(), plan, clusters=clusters, progress=progress) for make in beds]
+    return [head(make(), plan, backend=backend, clusters=clusters, progress=progress) for make in beds]
 
 
-def head(bed: Bed, plan: Plan, *, clusters: bool = False, progress: Progress = silent) -> dict[str, Any]:
+def head(
+    bed: Bed, plan: Plan, *, backend: BackendName = AUTO, clusters: bool = False, progress: Progress = silent
+) -> dict[str, Any]:
     """Measure one head.
 
     Returns:
@@ -63,7 +76,8 @@ def head(bed: Bed, plan: Plan, *, clusters: bool = False, progress: Progress = s
         processors that others used; candidates (what each got right, and why it was not
         timed) and cells (`figures.cells`).
     """
-    return of_candidates(bed, table(bed, paths(), clusters=clusters), plan, progress=progress)
+    every = table(bed, paths(backend), clusters=clusters and bed.source != RANDOM)
+    return of_candidates(bed, every, plan, progress=progress)
 
 
 def of_candidates(

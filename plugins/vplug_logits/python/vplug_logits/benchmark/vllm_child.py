@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from vplug_logits.benchmark import figures, quiet
 from vplug_logits.cache import readable
+from vplug_logits.config import BACKEND
 from vplug_logits.errors import BuildError
 from vplug_logits.progress import Progress, silent
 
@@ -24,6 +25,7 @@ MODE = "safe"
 DTYPES = ("bfloat16", "float32")
 _LIMIT = 900  # seconds
 _STEERING = ("VLLM_", "VPLUG_")
+_STEERING_KEPT = ("VLLM_CACHE_ROOT", BACKEND)
 _SETTINGS = {  # one thread, which does not wait for others, and nothing that is compiled or sent
     "HF_HUB_OFFLINE": "1",
     "OMP_NUM_THREADS": "1",
@@ -107,5 +109,5 @@ def _environment(cache: str | None) -> dict[str, str]:
     ours = {"VPLUG_LOGITS": MODE, "VPLUG_LOGITS_BUILD": "wait", "PYTHONPATH": path}
     if cache is not None:
         ours["VPLUG_LOGITS_CACHE"] = cache
-    vllm = {name: os.environ[name] for name in ("VLLM_CACHE_ROOT",) if name in os.environ}
-    return {**kept, **_SETTINGS, **vllm, **ours}
+    steering = {name: os.environ[name] for name in _STEERING_KEPT if name in os.environ}
+    return {**kept, **_SETTINGS, **steering, **ours}

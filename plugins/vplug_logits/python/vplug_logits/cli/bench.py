@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vplug_logits.cli.places import writable
+from vplug_logits.config import AUTO, Config
 from vplug_logits.errors import ConfigError
 from vplug_logits.progress import on_terminal
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from vplug_logits.benchmark.beds import Bed
     from vplug_logits.benchmark.timing import Plan
+    from vplug_logits.config import BackendName
     from vplug_logits.progress import Progress
 
 HELP = "time every mode beside torch's heads, int8, int4 and plain reading; or whole decode steps"
@@ -41,7 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=_count, metavar="N", help="calls of each candidate, or steps")
     parser.add_argument("--quick", action="store_true", help="few rounds: a look, not a figure")
     parser.add_argument("--warm", action="store_true", help="leave caches as they are, instead of sweeping them")
-    parser.add_argument("--clusters", action="store_true", help="mode clusters too; its first build takes minutes")
+    parser.add_argument(
+        "--clusters", action="store_true", help="mode clusters of --model too; its first build takes a minute or more"
+    )
     parser.add_argument("--json", metavar="FILE", help="add the results to this file, too")
     parser.add_argument("--out", metavar="DIR", help="write the tables of all results, and a plot of those of heads")
     parser.add_argument("--cache", metavar="DIR", help="where sketches are kept (the user's cache)")
@@ -54,11 +58,14 @@ def run(arguments: argparse.Namespace) -> int:
     Raises:
         LogitsError: What cannot be done, before anything slow where that can be known.
     """
-    for option in ("json", "out"):
-        writable(option, getattr(arguments, option))
+    writable("json", arguments.json)
+    writable("out", arguments.out, folder=True)
     heads = not (arguments.decode or arguments.vllm)
     if arguments.vllm and arguments.model is None:
         raise ConfigError("vllm: --model says which model vLLM is to run.")
+    if arguments.clusters and arguments.model is None:
+        raise ConfigError("clusters: --model says whose rows they are; random rows have none.")
+    backend = _backend()
     if arguments.out:
         from vplug_logits.evaluation import plots as needed
 
@@ -70,8 +77,8 @@ def run(arguments: argparse.Namespace) -> int:
     _warn(quiet=arguments.quiet)
     progress = on_terminal(quiet=arguments.quiet)
     measured = document(_earlier(arguments.json))
-    measured |= _part(arguments, plan, progress)
-    text = report.markdown(measured)
+    measured |= _part(arguments, plan, backend, progress)
+    text = report.markdown(measured, plot=arguments.out is not None)
     if arguments.json:
         Path(arguments.json).write_text(json.dumps(measured, indent=1, allow_nan=False) + "\n", "utf-8")
     if arguments.out:
@@ -95,18 +102,25 @@ def _earlier(path: str | None) -> Any:
         raise ConfigError(f"json: {path} is there and holds no results: {error}.") from error
 
 
-def _part(arguments: argparse.Namespace, plan: Plan, progress: Progress) -> dict[str, Any]:
+def _part(arguments: argparse.Namespace, plan: Plan, backend: BackendName, progress: Progress) -> dict[str, Any]:
     if arguments.decode:
         from vplug_logits.benchmark import decode
 
-        return {"decode": decode.run(arguments.model, plan, cache=arguments.cache, progress=progress)}
+        return {"decode": decode.run(arguments.model, plan, backend=backend, cache=arguments.cache, progress=progress)}
     if arguments.vllm:
         from vplug_logits.benchmark import vllm_child
 
         return {"vllm": vllm_child.run(arguments.model, plan, cache=arguments.cache, progress=progress)}
     from vplug_logits.benchmark.running import heads
 
-    return {"heads": heads(_beds(arguments, progress), plan, clusters=arguments.clusters, progress=progress)}
+    found = heads(_beds(arguments, progress), plan, backend=backend, clusters=arguments.clusters, progress=progress)
+    return {"heads": found}
+
+
+def _backend() -> BackendName:
+    """The backend that the settings name; what is measured is never another one."""
+    config = Config.from_environment()
+    return AUTO if config is None else config.backend
 
 
 def _beds(arguments: argparse.Namespace, progress: Progress) -> list[Callable[[], Bed]]:

@@ -62,8 +62,8 @@ def run(arguments: Namespace) -> int:
     states = (QUICK_STATES if arguments.quick else STATES) if arguments.states is None else arguments.states
     if states < len(texts):
         raise ConfigError(f"states: {states} are too few for {len(texts)} domains.")
-    for option in ("json", "plots"):
-        writable(option, getattr(arguments, option))
+    writable("json", arguments.json)
+    writable("plots", arguments.plots, folder=True)
     from vplug_logits.evaluation import plots
 
     if arguments.plots:
