@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from models import tiny
-from vplug_logits.benchmark import decode, in_vllm, report, running, vllm_child
+from vplug_logits.benchmark import decode, in_vllm, on_gpu, report, running, vllm_child
 from vplug_logits.benchmark.timing import Plan
-from vplug_logits.errors import BuildError
+from vplug_logits.errors import BackendError, BuildError
 
 PLAN = Plan(rounds=6)
 
@@ -138,3 +138,21 @@ def test_a_process_that_ends_badly_is_told_with_its_last_word(monkeypatch: pytes
     monkeypatch.setattr(vllm_child, "find_spec", lambda _: None)
     with pytest.raises(BuildError, match="not installed"):
         vllm_child.run("m", PLAN)
+
+
+def test_without_a_gpu_the_reason_is_told_before_anything_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+    def never() -> Any:
+        raise AssertionError
+
+    with pytest.raises(BackendError, match=r"^backend triton: "):
+        on_gpu.run([never], PLAN)
+
+
+def test_of_a_gpu_launches_step_and_dense_head_stand_side_by_side() -> None:
+    one = {"gpu": "G", "vocabulary": 900, "width": 64, "mode": "safe", "batch": 4, "misses": 0, "dense": 1}
+    one |= {"launches": {"transform": 1e-6, "scan": 2e-6, "rescore": 3e-6}, "step": 1e-5, "dense_head": 2.5e-5}
+    text = report.markdown(running.document() | {"gpu": [one]})
+    assert "## On a GPU: G" in text
+    assert "| 900 x 64 | safe | 4 | 0 of 4, 1 dense | 1.0 | 2.0 | 3.0 | 10.0 | 25.0 | 2.50 |" in text

@@ -29,6 +29,8 @@ def markdown(document: Mapping[str, Any], *, plot: bool = False) -> str:
         parts.append(_decode(document["decode"]))
     if "vllm" in document:
         parts.append(_vllm(document["vllm"]))
+    if "gpu" in document:
+        parts.append(_gpu(document["gpu"]))
     return "\n\n".join(parts) + "\n"
 
 
@@ -188,6 +190,24 @@ def _vllm(runs: Sequence[Mapping[str, Any]]) -> str:
         f"vLLM {first['vllm']} on a CPU, one request, greedy, one thread, eager. Processor time, median (minimum), of "
         "the call of the head and of the engine's whole step; the head changes at random from step to step, over "
         f"{first['steps']} steps with each. States of ours that were answered densely: {dense}.\n\n"
+        f"{_table(heading, rows)}"
+    )
+
+
+def _gpu(heads: Sequence[Mapping[str, Any]]) -> str:
+    launches = list(heads[0]["launches"])
+    heading = ["head", "mode", "B", "misses", *launches, "step", "torch bfloat16", "torch bfloat16 / step"]
+    rows = []
+    for one in heads:
+        dense = f", {one['dense']} dense" if one["dense"] else ""
+        times = [*(one["launches"][name] for name in launches), one["step"], one["dense_head"]]
+        cells = [_shape(one), one["mode"], str(one["batch"]), f"{one['misses']} of {one['batch']}{dense}"]
+        over = f"{one['dense_head'] / one['step']:.2f}"
+        rows.append([*cells, *(f"{1e6 * time:,.1f}" for time in times), over])
+    return (
+        f"## On a GPU: {heads[0]['gpu']}\n\n"
+        "Weights and states in bfloat16; microseconds between CUDA events, medians: of each launch alone, of a whole "
+        "step (a CUDA graph and the copies around it), and of torch's dense head, interleaved.\n\n"
         f"{_table(heading, rows)}"
     )
 

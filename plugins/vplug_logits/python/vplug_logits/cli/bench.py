@@ -32,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parts = parser.add_mutually_exclusive_group()
     parts.add_argument("--decode", action="store_true", help="whole decode steps in transformers instead of heads")
     parts.add_argument("--vllm", action="store_true", help="whole decode steps of --model in vLLM instead of heads")
+    parts.add_argument("--gpu", action="store_true", help="heads by the Triton kernels on a GPU, instead of a CPU")
     parser.add_argument(
         "--model", metavar="MODEL", help="a folder or a hub id in the local cache: its own head instead of a random one"
     )
@@ -60,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     """
     writable("json", arguments.json)
     writable("out", arguments.out, folder=True)
-    heads = not (arguments.decode or arguments.vllm)
+    heads = not (arguments.decode or arguments.vllm or arguments.gpu)
     if arguments.vllm and arguments.model is None:
         raise ConfigError("vllm: --model says which model vLLM is to run.")
     if arguments.clusters and arguments.model is None:
@@ -111,6 +112,10 @@ def _part(arguments: argparse.Namespace, plan: Plan, backend: BackendName, progr
         from vplug_logits.benchmark import vllm_child
 
         return {"vllm": vllm_child.run(arguments.model, plan, cache=arguments.cache, progress=progress)}
+    if arguments.gpu:
+        from vplug_logits.benchmark import on_gpu
+
+        return {"gpu": on_gpu.run(_beds(arguments, progress), plan, progress=progress)}
     from vplug_logits.benchmark.running import heads
 
     found = heads(_beds(arguments, progress), plan, backend=backend, clusters=arguments.clusters, progress=progress)

@@ -1,4 +1,4 @@
-"""How long the launches of a step take on this GPU, between CUDA events.  Nothing but `vplug-logits bench` asks."""
+"""How long the launches of a step take on this GPU, between CUDA events; `vplug-logits bench --gpu` asks."""
 
 from __future__ import annotations
 
