@@ -118,6 +118,23 @@ def test_in_vllm_each_round_has_one_step_with_each_head() -> None:
     assert all(logits == said[kind] for kind, logits in answers)
 
 
+def test_in_vllm_the_step_of_the_dense_head_has_no_copy_for_the_free_one_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answers(*_: Any) -> torch.Tensor:
+        return torch.zeros(1, 3)
+
+    @wraps(answers)
+    def ours(*given: Any) -> torch.Tensor:
+        return answers(*given)
+
+    switch = in_vllm.Switch(SimpleNamespace(_apply_head=ours))
+    switch.kind = "dense"
+    switch(None, None, None, None)
+    monkeypatch.setattr(torch.Tensor, "clone", None)  # would raise
+    switch(None, None, None, None)
+    switch.kind = "free"
+    assert switch(None, None, None, None).tolist() == [[0, 0, 0]]
+
+
 def test_what_the_process_of_vllm_tells_becomes_shares_and_ratios() -> None:
     times = {"dense": [2.0, 3.0], "ours": [1.0, 1.0], "free": [0.5, 0.1]}
     steps = {kind: [10.0 + one for one in values] for kind, values in times.items()}
