@@ -2,6 +2,10 @@
 //!
 //! None of it looks at every estimate. A scan keeps the maximum of each group of up to 16 rows; a threshold that so many
 //! maxima reach as rows are wanted is reached by all of the best rows, so only superblocks with such a maximum are opened.
+#![cfg_attr(
+    target_arch = "x86_64",
+    expect(unsafe_code, reason = "vectors are loaded from addresses")
+)]
 #![expect(
     clippy::inline_always,
     reason = "what is inlined is compiled for the instructions of its caller"
@@ -68,18 +72,10 @@ pub fn best(
 pub fn collect(isa: Isa, estimates: &[f32], maxima: &[f32], floor: f32, ids: &mut Vec<u32>) {
     compiled_for(isa, || {
         for (number, part) in estimates.chunks(SUPER).enumerate() {
-            if any_reaches(&maxima[number * GROUPS..(number + 1) * GROUPS], floor) {
+            if reaching(&maxima[number * GROUPS..(number + 1) * GROUPS], floor) != 0 {
                 for (lane, values) in part.chunks(GROUPS).enumerate() {
-                    if any_reaches(values, floor) {
-                        let first = number * SUPER + lane * GROUPS;
-                        ids.extend(
-                            values
-                                .iter()
-                                .enumerate()
-                                .filter(|&(_, &value)| value >= floor)
-                                .map(|(offset, _)| (first + offset) as u32),
-                        );
-                    }
+                    let first = number * SUPER + lane * GROUPS;
+                    ids.extend(Ones(reaching(values, floor)).map(|offset| (first + offset) as u32));
                 }
             }
         }
@@ -128,17 +124,14 @@ pub fn window(
         for (number, part) in estimates.chunks(SUPER).enumerate() {
             // one estimate below this cannot reach the floor with any residual of the superblock
             let need = below(window.floor - window.slack - window.slope * f64::from(widest[number]));
-            if !any_reaches(&maxima[number * GROUPS..(number + 1) * GROUPS], need) {
+            if need >= taken || reaching(&maxima[number * GROUPS..(number + 1) * GROUPS], need) == 0 {
                 continue;
             }
             for (lane, values) in part.chunks(GROUPS).enumerate() {
-                if !any_reaches(values, need) {
-                    continue;
-                }
                 let first = number * SUPER + lane * GROUPS;
-                for (offset, &value) in values.iter().enumerate() {
-                    let id = first + offset;
-                    if value >= need && value < taken && window.upper(value, residuals[id]) >= window.floor {
+                for offset in Ones(reaching(values, need)) {
+                    let (id, value) = (first + offset, values[offset]);
+                    if value < taken && window.upper(value, residuals[id]) >= window.floor {
                         if ids.len() - before == most {
                             return true;
                         }
@@ -213,9 +206,40 @@ fn count_reaching(values: &[f32], floor: f32) -> usize {
         .sum()
 }
 
+/// Which of up to 16 values reach a floor, one bit for each.
 #[inline(always)]
-fn any_reaches(values: &[f32], floor: f32) -> bool {
-    values.iter().map(|&value| u32::from(value >= floor)).sum::<u32>() > 0
+fn reaching(values: &[f32], floor: f32) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    if let Ok(all) = <&[f32; GROUPS]>::try_from(values) {
+        use std::arch::x86_64::{_mm_cmpge_ps, _mm_loadu_ps, _mm_movemask_ps, _mm_set1_ps};
+
+        let mut bits = 0;
+        for (quarter, four) in all.as_chunks::<4>().0.iter().enumerate() {
+            // SAFETY: each processor of this kind has these instructions, and four numbers lie there.
+            let reach = unsafe { _mm_movemask_ps(_mm_cmpge_ps(_mm_loadu_ps(four.as_ptr()), _mm_set1_ps(floor))) };
+            bits |= (reach as u32) << (4 * quarter);
+        }
+        return bits;
+    }
+    let bit = |(offset, &value): (usize, &f32)| u32::from(value >= floor) << offset;
+    values.iter().enumerate().map(bit).fold(0, |bits, one| bits | one)
+}
+
+/// The places of the ones in some bits, the lowest first.
+struct Ones(u32);
+
+impl Iterator for Ones {
+    type Item = usize;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<usize> {
+        if self.0 == 0 {
+            return None;
+        }
+        let place = self.0.trailing_zeros() as usize;
+        self.0 &= self.0 - 1;
+        Some(place)
+    }
 }
 
 /// A float32 that is not above `value`.
