@@ -136,7 +136,7 @@ def _more_threads(head: Mapping[str, Any]) -> str:
         *(f"{threads} threads, B = {batch}" for threads in others for batch in head["batches"]),
     ]
     rows = []
-    for name, path in _lines(head):
+    for name, path in _lines(head, reading=True):
         base, cells = _found(head, name, path, fewest), [name, path]
         for threads in others:
             more = _found(head, name, path, threads)
@@ -144,7 +144,7 @@ def _more_threads(head: Mapping[str, Any]) -> str:
                 has = batch in base and batch in more
                 cells.append(f"{base[batch]['wall']['median'] / more[batch]['wall']['median']:.2f}" if has else "-")
         rows.append(cells)
-    return f"**Clock time with {_threads(fewest)} over that with more.**\n\n{_table(heading, rows)}"
+    return f"**Clock time with {_threads(fewest)} over that with more; what waits for memory gains no more than reading does.**\n\n{_table(heading, rows)}"
 
 
 def _decode(steps: Sequence[Mapping[str, Any]]) -> str:
