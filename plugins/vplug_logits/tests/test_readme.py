@@ -137,6 +137,14 @@ def test_its_figures_are_those_that_were_measured(name: str, label: str) -> None
     assert f"misses of {MEASURED['states']:,}" in README
 
 
+def test_its_times_are_those_that_were_measured_and_the_page_shows_all_of_them() -> None:
+    from vplug_logits.benchmark.report import markdown, short
+
+    measured = json.loads((ROOT / "docs" / "bench.json").read_text("utf-8"))
+    assert short(measured) in README
+    assert (ROOT / "docs" / "bench.md").read_text("utf-8") == markdown(measured, plot=True)
+
+
 def test_the_page_shows_the_tables_of_the_same_run() -> None:
     from vplug_logits.evaluation.report import tables
 

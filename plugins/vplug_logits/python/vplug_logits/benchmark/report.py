@@ -144,7 +144,8 @@ def _more_threads(head: Mapping[str, Any]) -> str:
                 has = batch in base and batch in more
                 cells.append(f"{base[batch]['wall']['median'] / more[batch]['wall']['median']:.2f}" if has else "-")
         rows.append(cells)
-    return f"**Clock time with {_threads(fewest)} over that with more; what waits for memory gains no more than reading does.**\n\n{_table(heading, rows)}"
+    told = f"Clock time with {_threads(fewest)} over that with more; what waits for memory gains no more than reading."
+    return f"**{told}**\n\n{_table(heading, rows)}"
 
 
 def _decode(steps: Sequence[Mapping[str, Any]]) -> str:
