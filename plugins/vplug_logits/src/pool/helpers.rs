@@ -71,7 +71,7 @@ pub(super) struct Helpers {
     /// Read only by who has claimed one of its tasks, while its owner waits for them.
     task: UnsafeCell<Option<Task<'static>>>,
     finished: AtomicUsize,
-    helpers: AtomicUsize,
+    started: AtomicUsize,
     /// How many of them are wanted in this call.
     wanted: AtomicUsize,
     sleepers: AtomicUsize,
@@ -121,7 +121,7 @@ impl Helpers {
             queue: Queue::default(),
             task: UnsafeCell::new(None),
             finished: AtomicUsize::new(0),
-            helpers: AtomicUsize::new(0),
+            started: AtomicUsize::new(0),
             wanted: AtomicUsize::new(0),
             sleepers: AtomicUsize::new(0),
             core: AtomicUsize::new(0),
@@ -174,7 +174,7 @@ impl Helpers {
 
     /// Starts helpers until there are `many`, or the system gives no more.
     fn ensure(&'static self, many: usize) {
-        let mut there = self.helpers.load(Ordering::Relaxed);
+        let mut there = self.started.load(Ordering::Relaxed);
         while there < many.min(MOST) {
             let number = there;
             let started = thread::Builder::new()
@@ -185,7 +185,7 @@ impl Helpers {
                 return;
             }
             there += 1;
-            self.helpers.store(there, Ordering::Relaxed);
+            self.started.store(there, Ordering::Relaxed);
         }
     }
 
