@@ -1,0 +1,1 @@
+"""The parts of `vplug_rs.interfaces.model_registry`."""
