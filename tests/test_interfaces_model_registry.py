@@ -277,6 +277,7 @@ def test_what_is_no_text_is_refused_with_a_type_error(tmp_path: Path) -> None:
     "source",
     [
         "if True:\n    class M: ...\n",
+        "if TYPE_CHECKING:\n    import absent\nelse:\n    class M: ...\n",
         "try:\n    import absent\nexcept ImportError:\n    class M: ...\n",
         "from absent import Other as M\n",
         "M: object = make(int)\n",
@@ -300,6 +301,7 @@ def test_a_name_counts_however_the_top_level_binds_it(tmp_path: Path, source: st
         "text = 'class M: ...'\n",
         "use(M)\n",
         "make = lambda: (M := 1)\n",
+        "import typing\nif typing.TYPE_CHECKING:\n    from absent import M\n",
     ],
 )
 def test_a_name_that_is_bound_elsewhere_does_not_count(tmp_path: Path, source: str) -> None:
@@ -319,6 +321,11 @@ NOT_KNOWN = "so whether it defines `M` is not known"
             {"m.py": "def __getattr__(name): ...\n"},
             "m:M",
             f"`T/site/m.py` makes names when they are asked for (`__getattr__`), {NOT_KNOWN}",
+        ),
+        (
+            {"m.py": "def fill(): exec('class M: ...', globals())\nfill()\n"},
+            "m:M",
+            f"`T/site/m.py` makes names by `globals`, {NOT_KNOWN}",
         ),
         ({"m.py": "globals().update(M=int)\n"}, "m:M", f"`T/site/m.py` makes names by `globals`, {NOT_KNOWN}"),
         (

@@ -93,6 +93,15 @@ class _Names(ast.NodeVisitor):
             if isinstance(inner, ast.Global):
                 for name in inner.names:
                     self.found.setdefault(name, OTHER)
+            elif isinstance(inner, ast.Name) and inner.id in {"exec", "globals"}:
+                self.doubt = f"makes names by `{inner.id}`"
+
+    def visit_If(self, node: ast.If) -> None:
+        if getattr(node.test, "attr", getattr(node.test, "id", "")) == "TYPE_CHECKING":
+            for statement in node.orelse:  # the rest is for type checkers alone
+                self.visit(statement)
+        else:
+            self.generic_visit(node)
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
         self.visit_FunctionDef(node)

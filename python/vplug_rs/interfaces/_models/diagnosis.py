@@ -9,9 +9,6 @@ import sys
 
 from vplug_rs import groups
 from vplug_rs.interfaces._models import engine
-from vplug_rs.loader import PluginLoader
-from vplug_rs.loading.plugin import FAILED, FILTERED
-from vplug_rs.policy import Policy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -134,6 +131,10 @@ def _unknown(arch: str, known: set[str]) -> Diagnosis:
 
 def _silent_plugins() -> list[str]:
     """The general plugins that are installed and may not load, or failed."""
+    from vplug_rs.loader import PluginLoader
+    from vplug_rs.loading.plugin import FAILED, FILTERED
+    from vplug_rs.policy import Policy
+
     reasons = []
     for plugin in PluginLoader(groups.GENERAL, policy=Policy.vllm(), kind="any").report().plugins:
         if plugin.state == FILTERED:
