@@ -372,7 +372,21 @@ def test_it_finds_what_an_import_would_find(tmp_path: Path) -> None:
                 if name == "edited":
                     return importlib.util.spec_from_file_location(name, {str(models.site / "out" / "m.py")!r})
         sys.meta_path.append(Editable)
-        for target in ("acme.space.inner.deep:Deep", "packed.m:M", "edited:M"):
+        places = {{"name": [], "name.space": [{str(models.site / "out")!r}]}}
+        class Places:  # as setuptools has it for namespaces: an entry of the path, asked by whole names
+            @classmethod
+            def hook(cls, path):
+                if path == "placeholder": return cls
+                raise ImportError
+            @classmethod
+            def find_spec(cls, name, target=None):
+                if name in places:
+                    spec = importlib.machinery.ModuleSpec(name, None, is_package=True)
+                    spec.submodule_search_locations = [*places[name], "placeholder"]
+                    return spec
+        sys.path_hooks.append(Places.hook)
+        sys.path.append("placeholder")
+        for target in ("acme.space.inner.deep:Deep", "packed.m:M", "edited:M", "name.space.m:M"):
             say(register_model(target, target).path)
         import grown
         say(register_model("G", "grown.m:M").path, seen)
@@ -380,6 +394,7 @@ def test_it_finds_what_an_import_would_find(tmp_path: Path) -> None:
     assert said == [
         ["T/site/acme/space/inner/deep.py"],
         ["T/site/packed.zip/packed/m.py"],
+        ["T/site/out/m.py"],
         ["T/site/out/m.py"],
         ["T/site/grown_more/m.py", []],
     ]
@@ -556,9 +571,9 @@ def test_what_a_general_plugin_registers_is_well_and_what_a_script_does_is_not(t
     assert said[0] == ["registered", True, f"Plugin = acme.model:Acme, registered by {by}"]
     assert said[1][:2] == ["script-only", False]
     assert said[1][2] == (
-        "Script = acme.model:Acme, registered by `<string>` (a script); no plugin did so, and vLLM loads models in "
-        "processes of its own (engine core, workers), which do not run that call: there `Script` is "
-        '"not supported for now"'
+        "Script = acme.model:Acme, registered by `<string>` (a script); no plugin did so. vLLM loads models in "
+        "processes of its own (engine core, workers), and only plugins run in all of them: where that call does "
+        'not, `Script` is "not supported for now"'
     )
     # a plugin that makes the same call later mends it
     assert said[2:] == [["script-only"], ["registered"]]
@@ -645,8 +660,15 @@ def test_an_unknown_architecture_tells_near_names_and_plugins_that_were_kept_out
     ]
 
 
-def test_a_class_that_cannot_be_imported_after_all_is_a_typed_error(tmp_path: Path) -> None:
-    models = Models(tmp_path, {"mod.py": "import absent_thing\nclass M: ...\n"})
+@pytest.mark.parametrize(
+    ("first", "cause"),
+    [
+        ("import absent_thing", "ModuleNotFoundError: No module named 'absent_thing'"),
+        ("raise SystemExit('no GPU')", "SystemExit: no GPU"),
+    ],
+)
+def test_a_class_that_cannot_be_imported_after_all_is_a_typed_error(tmp_path: Path, first: str, cause: str) -> None:
+    models = Models(tmp_path, {"mod.py": f"{first}\nclass M: ...\n"})
     ((message, hint),) = models.run("""
         register_model("A", "mod:M")
         try:
@@ -654,10 +676,7 @@ def test_a_class_that_cannot_be_imported_after_all_is_a_typed_error(tmp_path: Pa
         except ModelLoadError as error:
             say(str(error), error.hint)
     """)
-    assert message == (
-        "model A = mod:M, registered by `<string>` (a script), cannot be loaded: ModuleNotFoundError: No module "
-        "named 'absent_thing'"
-    )
+    assert message == (f"model A = mod:M, registered by `<string>` (a script), cannot be loaded: {cause}")
     assert hint == "See what `python -c 'import mod'` says."
 
 

@@ -130,7 +130,7 @@ class ModelRegistry:
             raise ModelNotFoundError(found.message, hint=found.hint)
         try:
             return getattr(importlib.import_module(model.module), model.name)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ModelLoadError(
                 f"model {model}, cannot be loaded: {type(error).__name__}: {error}",
                 hint=f"See what `python -c 'import {model.module}'` says.",

@@ -74,8 +74,8 @@ def diagnose(arch: str, models: Mapping[str, Model]) -> Diagnosis:
     if not model.origin.is_everywhere:
         return Diagnosis(
             SCRIPT_ONLY,
-            f"{model}; no plugin did so, and vLLM loads models in processes of its own (engine core, workers), which "
-            f'do not run that call: there `{arch}` is "not supported for now"',
+            f"{model}; no plugin did so. vLLM loads models in processes of its own (engine core, workers), and only "
+            f'plugins run in all of them: where that call does not, `{arch}` is "not supported for now"',
             _HINT,
             snippet(arch, model.target),
         )

@@ -38,7 +38,7 @@ def registry(*, wanted: bool) -> Any:
             return None
         try:
             module = importlib.import_module(MODULE)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ModelRegistryError(
                 f"vLLM's registry of models cannot be imported: {type(error).__name__}: {error}",
                 hint=f"See what `python -c 'import {MODULE}'` says.",

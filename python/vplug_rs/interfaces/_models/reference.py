@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import importlib.machinery
 import keyword
+import os
 import pkgutil
 import sys
 
@@ -134,7 +135,7 @@ def _find(subject: str, module: str) -> tuple[ModuleSpec | None, str]:
                 raise ModelReferenceError(
                     f"{subject}: `{parent}` is a module, so there is no `{name}` in it", hint=_where(above)
                 )
-            spec, failure = _ask(name, part, folders)
+            spec, failure = _ask(name, folders)
             if failure:
                 return None, failure
             if spec is None:
@@ -150,12 +151,11 @@ def _find(subject: str, module: str) -> tuple[ModuleSpec | None, str]:
     return spec, ""
 
 
-def _ask(name: str, part: str, folders: Sequence[str] | None) -> tuple[ModuleSpec | None, str]:
+def _ask(name: str, folders: Sequence[str] | None) -> tuple[ModuleSpec | None, str]:
     for finder in sys.meta_path:
         try:
             if finder is importlib.machinery.PathFinder:
-                # by its last part alone: for a whole name it would ask the parent, which is not imported
-                found = importlib.machinery.PathFinder.find_spec(part, folders)
+                found = _on_path(name, sys.path if folders is None else folders)
             else:
                 find = getattr(finder, "find_spec", None)
                 found = None if find is None else find(name, folders, None)
@@ -164,6 +164,24 @@ def _ask(name: str, part: str, folders: Sequence[str] | None) -> tuple[ModuleSpe
         if found is not None:
             return found, ""
     return None, ""
+
+
+def _on_path(name: str, folders: Sequence[Any]) -> ModuleSpec | None:
+    """What `PathFinder` does, but for a namespace it would ask the package above, which is not imported."""
+    portions: list[str] = []
+    for folder in folders:
+        finder = pkgutil.get_importer(folder or os.getcwd()) if isinstance(folder, str) else None
+        find = getattr(finder, "find_spec", None)
+        found: ModuleSpec | None = None if find is None else find(name)
+        if found is not None and found.loader is not None:
+            return found
+        if found is not None:
+            portions += found.submodule_search_locations or ()
+    if not portions:
+        return None
+    namespace = importlib.machinery.ModuleSpec(name, None, is_package=True)
+    namespace.submodule_search_locations = portions
+    return namespace
 
 
 def _absent(subject: str, name: str, above: ModuleSpec | None, folders: Sequence[str] | None) -> str:
