@@ -70,3 +70,11 @@ def test_what_vllm_has_of_its_own_is_told_from_ours(starts: dict[str, lab.Done])
     theirs, ours, said = starts["PluginLlama"].answer["spawned"]["LlamaForCausalLM"]
     assert (theirs, ours) == (True, True)
     assert said.startswith("vllm: vLLM has `LlamaForCausalLM` as `vllm.model_executor.models.llama:LlamaForCausalLM`")
+
+
+def test_none_of_vllms_own_models_is_refused(starts: dict[str, lab.Done]) -> None:
+    verdicts = starts["PluginLlama"].answer["verdicts"]
+    assert len(verdicts) > 300
+    assert [said for said in verdicts.values() if said.startswith("refused")] == []
+    # packages whose names are made when they are asked for
+    assert sum(bool(said) for said in verdicts.values()) < len(verdicts) / 20

@@ -11,7 +11,9 @@ from typing import Any
 from vllm import LLM, ModelRegistry, SamplingParams
 from vllm.plugins import load_general_plugins
 
+from vplug_rs import VplugError
 from vplug_rs.interfaces.model_registry import MODELS, diagnose, register_model
+from vplug_rs.interfaces.model_registry import ModelRegistry as OurRegistry
 
 
 def known() -> dict[str, Any]:
@@ -32,12 +34,24 @@ def tokens(model: str) -> list[int]:
     return list(output.outputs[0].token_ids)
 
 
+def verdicts() -> dict[str, str]:
+    """What our check says of vLLM's own models: nothing, what it cannot tell, or a refusal."""
+    found = {}
+    for arch, lazy in ModelRegistry.models.items():
+        try:
+            found[arch] = OurRegistry().register_model(arch, f"{lazy.module_name}:{lazy.class_name}").doubt
+        except VplugError as error:
+            found[arch] = f"refused: {error}"
+    return found
+
+
 def main(model: str, result: str) -> None:
     """Write what was found, and how the start ended."""
+    answer: dict[str, Any] = {"verdicts": verdicts()}
     register_model("ScriptLlama", "probe_llama:ScriptLlama")
-    imported = "probe_llama" in sys.modules
+    answer["imported"] = "probe_llama" in sys.modules
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        answer: dict[str, Any] = {"imported": imported, "here": known(), "spawned": pool.apply(known)}
+        answer |= {"here": known(), "spawned": pool.apply(known)}
     try:
         answer["tokens"] = tokens(model)
     except Exception:
