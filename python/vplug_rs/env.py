@@ -14,6 +14,7 @@ VLLM, STRICT, REQUIRE, POLICY = "VPLUG_VLLM", "VPLUG_STRICT", "VPLUG_REQUIRE", "
 PLATFORM, PLATFORM_FORCE = "VPLUG_PLATFORM", "VPLUG_PLATFORM_FORCE"
 ON_UNKNOWN, PLATFORM_RESULT = "VPLUG_ON_UNKNOWN", "VPLUG_PLATFORM_RESULT"
 PROBE_TIMEOUT = "VPLUG_PROBE_TIMEOUT"
+LORA_DIR, LORA_BASE_ALIASES, LORA_ALLOW_PICKLE = "VPLUG_LORA_DIR", "VPLUG_LORA_BASE_ALIASES", "VPLUG_LORA_ALLOW_PICKLE"
 
 ON_UNKNOWN_WORDS = ("none", "error", "assume")
 
@@ -27,6 +28,9 @@ VARIABLES = {
     ON_UNKNOWN: "where a driver does not answer; none: no platform (default), error: stop, assume: what is seen counts",
     PLATFORM_RESULT: "set by vplug_rs for child processes: the platform that was found, with what it was found by",
     PROBE_TIMEOUT: "seconds that a driver may take to answer a platform probe (10); 0: none is asked",
+    LORA_DIR: "a folder whose LoRA adapters a vLLM serves by name; unset: none",
+    LORA_BASE_ALIASES: "other names of the served model, separated by commas, that adapters may have been made for",
+    LORA_ALLOW_PICKLE: "on: LoRA weights may be pickled (`.bin`, `.pt`); otherwise safetensors alone",
 }
 
 
