@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import stat
@@ -232,6 +233,25 @@ def test_a_folder_that_is_none_is_told(tree: Any, tmp_path: Path) -> None:
     refusal = refused(tmp_path / "lora")
     assert refusal.code == "folder-unavailable"
     assert "VPLUG_LORA_DIR" in str(refusal.hint)
+
+
+@pytest.mark.parametrize("part", ["a", CONFIG, SAFETENSORS])
+@pytest.mark.parametrize(
+    "number", [errno.EACCES, errno.EIO, errno.EMFILE, errno.ESTALE, errno.ENXIO], ids=errno.errorcode.get
+)
+def test_what_the_system_refuses_to_open_is_told(
+    part: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build(tmp_path / "lora", {"a": adapter()})
+    genuine = os.open
+
+    def fail(path: Any, *arguments: Any, **options: Any) -> int:
+        if path == part:
+            raise OSError(number, os.strerror(number), path)
+        return genuine(path, *arguments, **options)
+
+    monkeypatch.setattr("os.open", fail)
+    assert refused(tmp_path / "lora").code == ("not-a-file" if number == errno.ENXIO else "unreadable")
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="nothing is unreadable to root")

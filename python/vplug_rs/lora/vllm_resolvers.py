@@ -60,7 +60,7 @@ def _register(log: Logger) -> None:
         return
     registry = configured()
     # derived from vLLM's own base, for those who ask; ours comes first
-    kind = type("VplugLoRAResolver", (_Front, theirs.LoRAResolver), {})
+    kind = type("VplugLoRAResolver", (_Front, theirs.LoRAResolver), {"__module__": __name__})
     theirs.LoRAResolverRegistry.register_resolver(NAME, kind(registry, log))
     if not import_module("vllm.envs").VLLM_ALLOW_RUNTIME_LORA_UPDATING:
         log.warning(
