@@ -1,0 +1,2 @@
+def processor():
+    return "acme.io.Processor"  # fault: answer-missing

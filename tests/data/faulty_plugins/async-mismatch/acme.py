@@ -1,0 +1,4 @@
+import os
+
+async def register():  # fault: async-mismatch
+    return os.environ.get("ACME_OFF")

@@ -1,0 +1,4 @@
+from acme.helpers import work
+
+def register():
+    work()

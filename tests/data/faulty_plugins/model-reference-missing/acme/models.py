@@ -1,0 +1,4 @@
+import torch
+
+class Acme(torch.nn.Module):
+    pass

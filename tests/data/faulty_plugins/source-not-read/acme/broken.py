@@ -1,0 +1,2 @@
+# fault in the file: source-not-read
+def broken(:

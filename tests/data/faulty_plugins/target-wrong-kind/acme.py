@@ -1,0 +1,4 @@
+import os
+
+def make():  # fault: target-wrong-kind
+    return os.environ
