@@ -90,7 +90,7 @@ def test_an_unchanged_adapter_is_copied_once_and_a_changed_one_again(tmp_path: P
     (tmp_path / "lora" / "a" / SAFETENSORS).write_bytes(weights(b"no"))
     third = resolver.find(Request("a", BASE)).path
     assert content(third)[SAFETENSORS] == weights(b"no")
-    assert copies(temporary) == [Path(third)], "a replaced copy stays behind"
+    assert set(copies(temporary)) == {Path(second.path), Path(third)}, "no more than the one before stays"
 
 
 def test_a_copy_that_somebody_removed_is_made_again(tmp_path: Path, temporary: Path) -> None:

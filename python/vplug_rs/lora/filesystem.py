@@ -14,6 +14,7 @@ import errno
 import os
 import stat
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vplug_rs import env
@@ -31,6 +32,17 @@ _STEP = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
 _FOLDER = _STEP | os.O_DIRECTORY
 _FILE = _STEP | os.O_NONBLOCK | os.O_NOCTTY  # neither a pipe without a writer nor a terminal holds us up
 _Stamp = tuple[int, ...]
+_Stamps = tuple[_Stamp, _Stamp]  # of the configuration, of the weights
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """What was handed out last for a name, and before that: somebody may be about to read that one still."""
+
+    process: int
+    stamps: _Stamps
+    path: str
+    replaced: str
 
 
 class FilesystemResolver:
@@ -58,7 +70,7 @@ class FilesystemResolver:
         self.aliases = frozenset(aliases)
         self.allow_pickle = allow_pickle
         self.most_weights = most_weights
-        self._copies: dict[str, tuple[int, tuple[_Stamp, ...], str]] = {}
+        self._copies: dict[str, _Copy] = {}
 
     async def resolve(self, request: Request) -> Adapter:
         """The adapter of this name; the work is done in a thread.
@@ -72,7 +84,7 @@ class FilesystemResolver:
         """The same, in this thread."""
         parts = names.parts(request.name)
         with self._opened(parts, request.name) as folder:
-            where = f"`{CONFIG}` of {shown(request.name)}"
+            where = _where(CONFIG, request.name)
             with _file(folder, CONFIG, where, "config-missing") as descriptor:
                 size = os.fstat(descriptor).st_size
                 if size > adapter.MOST_CONFIG_BYTES:
@@ -84,9 +96,14 @@ class FilesystemResolver:
             config = adapter.read(data, where)
             matched = adapter.match(config, request.base, self.aliases, f"adapter {shown(request.name)}")
             weights = self._weights(folder, request.name)
-            where = f"`{weights}` of {shown(request.name)}"
-            with _file(folder, weights, where, "weights-missing") as descriptor, snapshots.turn:
-                path = self._copy(request.name, data, stamp, descriptor, weights, where)
+            with _file(folder, weights, _where(weights, request.name), "weights-missing") as descriptor:
+                stamps = (stamp, _stamp(descriptor))
+                path = self._known(request.name, stamps)
+                if path is None:
+                    with snapshots.turn:
+                        path = self._known(request.name, stamps)  # made by another thread meanwhile
+                        if path is None:
+                            path = self._copy(request.name, data, stamps, descriptor, weights)
         return Adapter(request.name, path, config, matched, self.name)
 
     @contextmanager
@@ -127,11 +144,14 @@ class FilesystemResolver:
             )
         return found[0]
 
-    def _copy(self, name: str, data: bytes, config: _Stamp, descriptor: int, weights: str, where: str) -> str:  # noqa: PLR0913, PLR0917  # what was opened
-        stamps = (config, _stamp(descriptor))
-        process, known, path = self._copies.get(name, (0, (), ""))
-        if (process, known) == (os.getpid(), stamps) and os.path.isdir(path):
-            return path
+    def _known(self, name: str, stamps: _Stamps) -> str | None:
+        """The copy of an adapter that has not changed since."""
+        known = self._copies.get(name)
+        is_good = known is not None and (known.process, known.stamps) == (os.getpid(), stamps)
+        return known.path if known is not None and is_good and os.path.isdir(known.path) else None
+
+    def _copy(self, name: str, data: bytes, stamps: _Stamps, descriptor: int, weights: str) -> str:
+        where = _where(weights, name)
         size = os.fstat(descriptor).st_size
         if size > self.most_weights:
             raise Refusal(
@@ -157,10 +177,17 @@ class FilesystemResolver:
                     os.close(own)
 
         made = snapshots.make(fill)
-        if process == os.getpid():
-            snapshots.remove(path)
-        self._copies[name] = (os.getpid(), stamps, made)
+        before = self._copies.get(name)
+        if before is not None and before.process != os.getpid():
+            before = None  # the parent's
+        if before is not None and before.replaced:
+            snapshots.remove(before.replaced)
+        self._copies[name] = _Copy(os.getpid(), stamps, made, before.path if before else "")
         return made
+
+
+def _where(file: str, name: str) -> str:
+    return f"`{file}` of {shown(name)}"
 
 
 def _open(folder: int, part: str, flags: int, where: str, name: str) -> int:
