@@ -112,7 +112,7 @@ def _home() -> str:
 
 
 def _locked(where: str) -> int:
-    """Locks a folder: it is in use. Cleaners of temporary files leave locked folders alone, however old they are."""
+    """Locks a folder: it is in use. systemd-tmpfiles leaves it alone, however old it is."""
     descriptor = os.open(where, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
