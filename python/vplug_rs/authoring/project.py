@@ -96,12 +96,11 @@ def read(folder: str) -> Project:
     lines = toml_lines.lines(text)
     project = _table(table, "project")
     points = [
-        Point(group, name, value, file, toml_lines.line_of(lines, (*path, group, name)))
+        Point(group, name, str(value), file, toml_lines.line_of(lines, (*path, group, name)))
         for path in (("project", "entry-points"), ("tool", "poetry", "plugins"))
         for group, rows in _table(table, *path).items()
         if isinstance(rows, dict)
         for name, value in rows.items()
-        if isinstance(value, str)
     ]
     dependencies = project.get("dependencies", [])
     requires = [

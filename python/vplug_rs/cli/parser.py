@@ -38,6 +38,7 @@ COMMANDS = {
     "bench": ("bench", "time this environment beside importlib.metadata"),
     "run": ("run", "run a program with the fast metadata, unchanged"),
     "trace": ("trace", "show what a program's processes load, and what it costs"),
+    "new": ("new", "write the folder of a new plugin for vLLM"),
     "check": ("check", "check a plugin of your own for vLLM, without importing it"),
 }
 """Sub-command -> (module, one line). The line is repeated here so that `vplug --help` imports no module."""
