@@ -22,6 +22,7 @@ __all__ = ["lab"]
 HERE = Path(__file__).parent
 SAMPLES = HERE / "data" / "faulty_plugins"
 NAMES = sorted(path.name for path in SAMPLES.iterdir())
+LOADED = {"import-fails", "import-not-tried"}  # found by importing alone
 MARK = re.compile(r"# fault( in the file)?: ([\w-]+)")
 
 
@@ -46,7 +47,7 @@ def test_a_sample_breaks_what_it_says_and_nothing_else(name: str) -> None:
 
 
 def test_every_rule_has_a_sample() -> None:
-    assert {code for name in NAMES for code, _, _ in expected(SAMPLES / name)} == set(RULES)
+    assert {code for name in NAMES for code, _, _ in expected(SAMPLES / name)} == set(RULES) - LOADED
 
 
 def test_a_rule_says_everything() -> None:
@@ -230,6 +231,35 @@ def test_an_installed_distribution_by_its_name(lab: CommandLab) -> None:
         ("exit-in-plugin", str(site / "acme_mod.py"), 3),
         ("vllm-required", str(info / "METADATA"), 4),
     ]
+
+
+@pytest.mark.parametrize(
+    ("source", "codes"),
+    [
+        ("def register(): ...\n", []),
+        ("raise RuntimeError('odd')\ndef register(): ...\n", ["import-fails"]),
+        ("if 1:\n    raise SystemExit(3)\ndef register(): ...\n", ["import-fails"]),
+        ("if 1:\n    os._exit(3)\ndef register(): ...\n", ["import-fails"]),
+        ("import acme_not_there\ndef register(): ...\n", ["import-fails"]),
+        ("if 1:\n    import vllm.sampling_params\ndef register(): ...\n", ["import-not-tried"]),
+        (
+            "if 1:\n    print(1)\n    os.environ['A'] = '1'\ndef register(): ...\n",
+            ["environment-at-import", "print-at-import"],
+        ),
+        ("print(1)\ndef register(): ...\n", ["print-at-import"]),
+        ("if 1:\n    import jax\ndef register(): ...\n", ["heavy-import"]),
+    ],
+)
+def test_loaded_in_a_process_of_its_own(lab: CommandLab, source: str, codes: list[str]) -> None:
+    folder, site = lab.site("acme"), lab.site()
+    (site / "jax.py").write_text("")
+    plugin(folder, source)
+    document = lab.json(
+        site, "check", str(folder), "--load", status=int(bool(codes) and "import-not-tried" not in codes)
+    )
+    assert [found["code"] for found in document["findings"]] == codes
+    lines = {found["line"] for found in document["findings"] if source != "print(1)\ndef register(): ...\n"}
+    assert lines <= {4}
 
 
 @pytest.mark.parametrize(("word", "status"), [("nothing", 3), ("./nothing", 3), ("acme", 3)])

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from vplug_rs.authoring.sources import Module
 
 HEAVY = frozenset({"flax", "jax", "tensorflow", "torch", "transformers", "triton", "vllm"})
-_FUNCTIONS = frozenset({groups.GENERAL, groups.PLATFORM, groups.IO_PROCESSOR, groups.ENDPOINT})
+FUNCTIONS = frozenset({groups.GENERAL, groups.PLATFORM, groups.IO_PROCESSOR, groups.ENDPOINT})
 """Groups whose value needs no class of vLLM's, so that nothing heavy is needed to import it."""
 
 # of `torch.cuda`, what waits until CUDA is there, or only looks
@@ -39,7 +39,7 @@ def check(target: Target, module: Module) -> Iterator[Finding]:
     """All rules, on one module that is imported with an entry point's."""
     known = aliases(module)
     for node in at_import(module.tree):
-        if isinstance(node, (ast.Import, ast.ImportFrom)) and target.point.group in _FUNCTIONS:
+        if isinstance(node, (ast.Import, ast.ImportFrom)) and target.point.group in FUNCTIONS:
             yield from _import(target, module, node)
         elif isinstance(node, ast.Call):
             yield from _call(module, node, known)

@@ -9,7 +9,7 @@ from vplug_rs.errors import NotFoundError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from vplug_rs.authoring.project import Project
+    from vplug_rs.authoring.project import Point, Project
 
 
 class Report:
@@ -20,12 +20,17 @@ class Report:
         points: How many entry points of vLLM's groups it has.
         files: How many sources were read.
         findings: The worst first.
+        roots: The folders that its packages lie in.
+        targets: The entry points whose module is there.
     """
 
-    __slots__ = ("files", "findings", "label", "points")
+    __slots__ = ("files", "findings", "label", "points", "roots", "targets")
 
-    def __init__(self, label: str, points: int, files: int, findings: list[Finding]) -> None:
-        self.label, self.points, self.files, self.findings = label, points, files, findings
+    def __init__(
+        self, project: Project, points: int, files: int, findings: list[Finding], targets: list[Point]
+    ) -> None:
+        self.label, self.roots = project.label, project.roots
+        self.points, self.files, self.findings, self.targets = points, files, findings, targets
 
 
 def check(project: Project) -> Report:
@@ -68,4 +73,4 @@ def check(project: Project) -> Report:
     for module in modules:
         findings += uses.check(module, sources, patches=patches)
     findings += uses.switch(targets, trees)
-    return Report(project.label, len(own), len(modules), in_order(findings))
+    return Report(project, len(own), len(modules), in_order(findings), [target.point for target in targets])

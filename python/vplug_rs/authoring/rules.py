@@ -276,6 +276,21 @@ RULES = _table(
         "Everybody may call it, whatever key the server asks for.",
         "Let its path begin with `/v1`, `/v2`, `/inference` or `/cohere`, unless it is meant for everybody.",
     ),
+    # what `vplug check --load` saw
+    (
+        "import-fails",
+        ERROR,
+        "the module of an entry point cannot be imported",
+        "vLLM logs the failure once and goes on without the plugin; `SystemExit` stops the process.",
+        "Correct what the message names, or install what is missing.",
+    ),
+    (
+        "import-not-tried",
+        NOTE,
+        "the module of an entry point imports a framework that is not installed here",
+        "Whether it can be imported where the framework is was not seen.",
+        "Run the check in an environment that has the framework.",
+    ),
     (
         "source-not-read",
         NOTE,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from vplug_rs import report
-from vplug_rs.authoring import lint, project
-from vplug_rs.authoring.rules import SEVERITIES
+from vplug_rs.authoring import lint, loaded, project
+from vplug_rs.authoring.rules import SEVERITIES, Finding, in_order
 from vplug_rs.cli import inventory
 from vplug_rs.cli.findings import read_text
 from vplug_rs.cli.locate import Locator, module_of
@@ -18,15 +18,13 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from vplug_rs.authoring.rules import Finding
-
 HELP = """\
 Check a plugin for vLLM against the rules that docs/authoring.md lists: its
 metadata, what runs when it is imported, and what its functions do. Each finding
 says where, what happens then, and what to do.
 
-The sources are read and parsed; nothing is imported, built or started. What
-only running the plugin could tell is not reported."""
+The sources are read and parsed; nothing is imported, built or started, but with
+--load. What only running the plugin could tell is not reported."""
 
 EPILOG = """\
 exit status:
@@ -44,6 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser: The command's parser.
     """
     declare(parser, EPILOG)
+    parser.add_argument(
+        "--load", action="store_true", help="also import each entry point, in a process of its own, and call nothing"
+    )
     parser.add_argument(
         "plugin", metavar="PLUGIN", help="a folder with a pyproject.toml, or the name of an installed distribution"
     )
@@ -64,6 +65,10 @@ def run(args: argparse.Namespace) -> int:
     """
     is_path = os.sep in args.plugin or os.path.exists(args.plugin)
     found = lint.check(project.read(args.plugin) if is_path else _installed(args.plugin))
+    if args.load:
+        known = {each.code for each in found.findings}  # where the sources show it, they show the line too
+        seen = [each for point in found.targets for each in _loaded(point, found.roots) if each.code not in known]
+        found.findings = in_order([*found.findings, *seen])
     counts = {severity: sum(each.rule.severity == severity for each in found.findings) for severity in SEVERITIES}
     if args.json:
         body: dict[str, object] = {
@@ -107,6 +112,17 @@ def _installed(name: str) -> project.Project:
             folder = os.path.dirname(place.path)
             roots.append(os.path.dirname(folder) if inside and not os.path.isdir(place.path) else folder)
     return project.Project(copy.label, points, list(_requirements(copy)), roots, whole=whole)
+
+
+def _loaded(point: project.Point, roots: list[str]) -> list[Finding]:
+    """What importing an entry point shows."""
+    from vplug_rs.testing import plugins
+
+    try:
+        outcome = plugins.call(point.value.partition("[")[0].strip(), path=roots, times=0)
+    except (TimeoutError, ChildProcessError) as error:
+        return [Finding("import-fails", point.file, point.line, f"{point}: {error}")]
+    return list(loaded.judge(point, outcome))
 
 
 def _requirements(copy: inventory.Copy) -> Iterator[project.Requirement]:

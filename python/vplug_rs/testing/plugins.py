@@ -24,14 +24,15 @@ SECONDS = 60.0
 
 # what it writes goes into a file: stdout is the plugin's
 _CHILD = """
-import json, logging, sys
+import json, logging, os, sys
 given = json.loads(sys.argv[1])
 sys.path[:0] = given["path"]
 class Handler(logging.Handler):
     def emit(self, record):
         told["logged"].append(record.getMessage())
+before = dict(os.environ)
 names = {"__name__": "before", "sys": sys}
-told = {"answers": [], "error": None, "frameworks": [], "logged": [], "asked": None}
+told = {"answers": [], "error": None, "frameworks": [], "logged": [], "asked": None, "environment": []}
 logging.getLogger().addHandler(Handler(logging.WARNING))
 def plain(value):
     try:
@@ -50,6 +51,7 @@ try:
 except BaseException as error:
     told["error"] = f"{type(error).__name__}: {error}"
 told["frameworks"] = sorted(sys.modules.keys() & given["frameworks"])
+told["environment"] = sorted(key for key in before.keys() | os.environ.keys() if before.get(key) != os.environ.get(key))
 with open(given["out"], "w", encoding="utf-8") as file:
     json.dump(told, file)
 """
@@ -60,6 +62,7 @@ class Outcome:
 
     Attributes:
         answers: What each call gave; what JSON cannot say is given as its `repr`.
+        environment: The variables that it has set, changed or deleted, in alphabetical order.
         error: Type and text of what was raised, `SystemExit` included; None where nothing was.
         frameworks: The frameworks that were imported by the end, in alphabetical order.
         logged: What was logged as a warning or worse.
@@ -67,10 +70,11 @@ class Outcome:
         asked: The value of `ask` at the end.
     """
 
-    __slots__ = ("answers", "asked", "error", "frameworks", "logged", "printed")
+    __slots__ = ("answers", "asked", "environment", "error", "frameworks", "logged", "printed")
 
     def __init__(self, told: dict[str, Any], printed: str) -> None:
         self.answers: list[Any] = told["answers"]
+        self.environment: list[str] = told["environment"]
         self.error: str | None = told["error"]
         self.frameworks: list[str] = told["frameworks"]
         self.logged: list[str] = told["logged"]
