@@ -117,6 +117,20 @@ SOUND = {
         "        vllm.LLM.x = 1\n"
     ),
     "an exit of its command": "import sys\ndef main():\n    sys.exit(1)\ndef register(): ...\n",
+    "a helper that answers": (
+        "def has():\n    try:\n        import acme_c\n        return True\n"
+        "    except Exception:\n        return False\ndef register():\n    has()\n"
+    ),
+    "a setting of vLLM's": "def register():\n    from vllm import envs\n    envs.VLLM_TRACE_FUNCTION = False\n",
+    "a registration that may fail": (
+        "def register():\n    from vllm import CustomOp\n    try:\n        CustomOp.register_oot(name='a')\n"
+        "    except AssertionError:\n        print('twice')\n"
+    ),
+    "somebody else's routes": "def attach_router(app):\n    app.post('/v1/completions')\ndef register(): ...\n",
+    "a model's class that is a text": (
+        "def register():\n    from acme import Model\n    from vllm import ModelRegistry\n"
+        "    ModelRegistry.register_model('A', Model)\nModel = 'acme:OFF'\n"
+    ),
     "main": "def register(): ...\nif __name__ == '__main__':\n    print(OFF)\n    raise SystemExit\n",
     "a lambda and a default factory": "import subprocess\nF = lambda: subprocess.run('x')\ndef register(): ...\n",
     "CUDA only asked about": "def register():\n    import torch\n    torch.cuda.is_initialized()\n",
@@ -126,6 +140,17 @@ SOUND = {
 @pytest.mark.parametrize("what", SOUND)
 def test_what_breaks_no_rule_is_not_found(what: str, tmp_path: Path) -> None:
     assert plugin(tmp_path, SOUND[what]) == []
+
+
+def test_a_name_of_a_package_comes_before_its_module(tmp_path: Path) -> None:
+    text = '[project]\nname = "acme"\n[project.entry-points."vllm.general_plugins"]\na = "acme.plugin:register"\n'
+    (tmp_path / "pyproject.toml").write_text(text)
+    (tmp_path / "acme").mkdir()
+    (tmp_path / "acme" / "heavy.py").write_text("import torch\n")
+    (tmp_path / "acme" / "plugin.py").write_text("import os\nfrom acme import heavy\ndef register():\n    os.environ\n")
+    for first, codes in (("heavy = 1\n", []), ("def __getattr__(name): ...\n", []), ("", ["heavy-import"])):
+        (tmp_path / "acme" / "__init__.py").write_text(first)
+        assert [found.code for found in check(tmp_path).findings] == codes
 
 
 def test_a_class_by_its_name_is_an_answer(tmp_path: Path) -> None:

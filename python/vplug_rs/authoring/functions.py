@@ -47,7 +47,7 @@ def check(target: Target, sources: Sources) -> Iterator[Finding]:
     for each in _called(target.home, node):
         known = aliases(target.home, each)
         yield from _ends(target.home, each, known)
-        yield from _hidden(target.home, each)
+        yield from _hidden(target.home, each, called=each is node)
         yield from _marked(target.home, each)
 
 
@@ -91,11 +91,13 @@ def _methods(module: Module, node: ast.ClassDef) -> Iterator[Finding]:
 
 
 def gives_nothing(node: Function) -> bool:
-    """Whether a function certainly gives `None`, or does not come to an end."""
+    """Whether a function certainly gives `None`; one that ends in a `raise` is there to be overridden."""
     values = [each.value for each in inside(node) if isinstance(each, ast.Return)]
     yields = any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in inside(node))
-    return not yields and all(
-        value is None or (isinstance(value, ast.Constant) and value.value is None) for value in values
+    return (
+        not yields
+        and not isinstance(node.body[-1], ast.Raise)
+        and all(value is None or (isinstance(value, ast.Constant) and value.value is None) for value in values)
     )
 
 
@@ -107,7 +109,8 @@ def _ends(module: Module, node: Function, known: Mapping[str, str]) -> Iterator[
             yield Finding("exit-in-plugin", module.path, each.lineno, f"`{node.name}` calls `{name}()`")
 
 
-def _hidden(module: Module, node: Function) -> Iterator[Finding]:
+def _hidden(module: Module, node: Function, *, called: bool) -> Iterator[Finding]:
+    """In what vLLM calls itself, to return says nothing either; in a helper it is an answer."""
     for each in inside(node):
         if not isinstance(each, ast.ExceptHandler):
             continue
@@ -115,14 +118,14 @@ def _hidden(module: Module, node: Function) -> Iterator[Finding]:
         if kind not in {None, "BaseException", "Exception"}:
             continue
         words = "except:" if kind is None else f"except {kind}:"
-        if all(_is_idle(statement) for statement in each.body):
+        if all(_is_idle(statement, returning=called) for statement in each.body):
             yield Finding("failure-hidden", module.path, each.lineno, f"`{words}` in `{node.name}` hides the failure")
         if kind != "Exception" and not any(isinstance(inner, ast.Raise) for inner in inside(each)):
             yield Finding("interrupt-swallowed", module.path, each.lineno, f"`{words}` in `{node.name}` has no `raise`")
 
 
-def _is_idle(node: ast.stmt) -> bool:
-    if isinstance(node, (ast.Expr, ast.Return)):
+def _is_idle(node: ast.stmt, *, returning: bool) -> bool:
+    if isinstance(node, ast.Expr) or (returning and isinstance(node, ast.Return)):
         return node.value is None or isinstance(node.value, ast.Constant)
     return isinstance(node, (ast.Pass, ast.Continue, ast.Break))
 
@@ -210,7 +213,7 @@ def _twice(target: Target, node: Function) -> Iterator[Finding]:
     """What must be done once, in a function without any condition."""
     if any(isinstance(each, (ast.If, ast.IfExp, ast.Match, ast.While)) for each in inside(node)):
         return
-    for each in inside(node):
+    for each in outside_try(node):
         if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr in _ONCE:
             text = f"`{ast.unparse(each.func)}()` runs again whenever `{node.name}` is called again"
             yield Finding("guard-missing", target.home.path, each.lineno, text)
@@ -234,14 +237,19 @@ def _answers(module: Module, node: Function, sources: Sources) -> Iterator[Findi
                 yield Finding("answer-wrong", module.path, line, f"`{node.name}`: {wrong[0]}")
             elif (text := text_of(value)) and (lost := lost_name(sources, *text.rsplit(".", 1))):
                 yield Finding("answer-missing", module.path, line, f"`{node.name}` names `{text}`: {lost}")
-        elif isinstance(value, ast.Name) and is_class(module, value.id, known):
+        elif isinstance(value, ast.Name) and is_class(module, value.id, known, sources):
             yield Finding("answer-wrong", module.path, line, f"`{node.name}` returns the class `{value.id}` itself")
 
 
-def is_class(module: Module, name: str, known: Mapping[str, str]) -> bool:
-    """Whether a name is a class of the module, or is imported and spelt like one."""
+def is_class(module: Module, name: str, known: Mapping[str, str], sources: Sources) -> bool:
+    """Whether a name is a class of the plugin's, or is imported from elsewhere and spelt like one."""
     if name in known:
-        return name[:1].isupper() and not name.isupper() and "_" not in name
+        home, _, original = known[name].rpartition(".")
+        found = sources.find(home) if home and sources.has(home.partition(".")[0]) else None
+        if isinstance(found, Module):
+            target = sources.resolve(found, original)
+            return target is not None and isinstance(target[1], ast.ClassDef)
+        return found is None and name[:1].isupper() and not name.isupper() and "_" not in name
     bound = bindings(module.tree).get(name, [])
     return len(bound) == 1 and isinstance(bound[0], ast.ClassDef)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vplug_rs import groups
 from vplug_rs.authoring import at_import, functions, points, uses
 from vplug_rs.authoring.rules import Finding, in_order
 from vplug_rs.authoring.sources import Module, Sources
@@ -70,7 +71,8 @@ def check(project: Project) -> Report:
                 findings.append(points.unread(each))
     trees = [module.tree for module in modules]
     patches = uses.patches_blindly(trees)
+    endpoints = any(target.point.group == groups.ENDPOINT for target in targets)
     for module in modules:
-        findings += uses.check(module, sources, patches=patches)
+        findings += uses.check(module, sources, patches=patches, endpoints=endpoints)
     findings += uses.switch(targets, trees)
     return Report(project, len(own), len(modules), in_order(findings), [target.point for target in targets])

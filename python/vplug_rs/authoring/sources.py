@@ -182,8 +182,15 @@ class Sources:
                         waiting += [alias.name for alias in node.names]
                     elif isinstance(node, ast.ImportFrom):
                         base = module.absolute(node)
-                        waiting += [base, *(f"{base}.{alias.name}" for alias in node.names)]
+                        waiting += [base, *(f"{base}.{name}" for name in self._submodules(base, node))]
         return list(found.values())
+
+    def _submodules(self, base: str, node: ast.ImportFrom) -> list[str]:
+        """What `from base import name` imports: a package's own name comes before a module of that name in it."""
+        package = self.find(base)
+        bound = bindings(package.tree) if isinstance(package, Module) else {}
+        names = [alias.name for alias in node.names]
+        return [] if {"__getattr__", "*"} & bound.keys() else [name for name in names if name not in bound]
 
     def resolve(self, module: Module, name: str) -> tuple[Module, Defined] | None:
         """The definition of a name, followed through `from ... import`; None where it is none that can be seen."""

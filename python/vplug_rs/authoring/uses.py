@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from vplug_rs.authoring.sources import Module, Sources
 
 _ARGUMENTS = 2  # of `register_model`
+_SETATTR = 3
 _SWITCHES = frozenset({"environ", "getenv", "envs", "settings"})
 _VERSIONS = ("version", "signature", "patching")
 _GUARDED = ("/v1", "/v2", "/inference", "/cohere")
@@ -31,19 +32,20 @@ CORE = {("post", path) for path in _POSTS.split()} | {("get", path) for path in 
 """Routes of vLLM 0.33's own server, by method and path."""
 
 
-def check(module: Module, sources: Sources, *, patches: bool) -> Iterator[Finding]:
+def check(module: Module, sources: Sources, *, patches: bool, endpoints: bool) -> Iterator[Finding]:
     """All rules on one module.
 
     Args:
         module: The module.
         sources: The plugin's sources.
         patches: Whether a patch of vLLM's is a finding: nothing in the plugin compares versions.
+        endpoints: Whether the plugin has an endpoint plugin, whose routes are meant for vLLM's server.
     """
     yield from _scope(module, module.tree, aliases(module), sources, patches=patches)
     for node in ast.walk(module.tree):
         if isinstance(node, Function):
             yield from _scope(module, node, aliases(module, node), sources, patches=patches)
-            if node.name == "attach_router":
+            if endpoints and node.name == "attach_router":
                 yield from _routes(module, node)
         elif isinstance(node, ast.ClassDef):
             yield from _resolver(module, node)
@@ -59,7 +61,7 @@ def _scope(
                 yield from _model(module, node, known, sources)
             elif patches and _is_setattr(node) and _is_vllms(node.args[0], known):
                 yield _patch(module, node, ast.unparse(node.args[0]))
-        elif patches and isinstance(node, ast.Assign):
+        elif patches and isinstance(node, ast.Assign) and not isinstance(node.value, ast.Constant):  # else a setting
             for place in node.targets:
                 if isinstance(place, ast.Attribute) and _is_vllms(place.value, known):
                     yield _patch(module, node, ast.unparse(place))
@@ -74,7 +76,9 @@ def _own(scope: ast.AST) -> Iterator[ast.AST]:
 
 
 def _is_setattr(node: ast.Call) -> bool:
-    return isinstance(node.func, ast.Name) and node.func.id == "setattr" and bool(node.args)
+    if not isinstance(node.func, ast.Name) or node.func.id != "setattr" or len(node.args) < _SETATTR:
+        return False
+    return not isinstance(node.args[-1], ast.Constant)
 
 
 def _is_vllms(node: ast.expr, known: Mapping[str, str]) -> bool:
@@ -90,7 +94,7 @@ def _model(module: Module, node: ast.Call, known: Mapping[str, str], sources: So
     given = node.args[1] if len(node.args) >= _ARGUMENTS else None
     given = given or next((each.value for each in node.keywords if each.arg in {"model_cls", "target"}), None)
     text = text_of(given)
-    if isinstance(given, ast.Name) and is_class(module, given.id, known):
+    if isinstance(given, ast.Name) and is_class(module, given.id, known, sources):
         yield Finding("model-class", module.path, node.lineno, f"the class `{given.id}` itself is registered")
     if text is None:
         return

@@ -14,4 +14,4 @@ def work():
     try:
         return 1 / 0
     except Exception as error:  # fault: failure-hidden
-        return None
+        ...
