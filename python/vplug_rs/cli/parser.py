@@ -98,9 +98,9 @@ def top_parser() -> Parser:
         "vplug",
         "Find the plugins that are installed in this Python, and explain them.\n"
         "No plugin is imported by the command itself. Processes of their own import some\n"
-        "if you ask for it (list --timings, why --load), and platform plugins where a\n"
-        "platform is needed (doctor; run, if VPLUG_VLLM is on); they also ask drivers,\n"
-        "for these and for probe.\n"
+        "if you ask for it (list --timings, why --load, check --load), and platform\n"
+        "plugins where a platform is needed (doctor; run, if VPLUG_VLLM is on); they also\n"
+        "ask drivers, for these and for probe.\n"
         "No command but `run` and `trace` starts a program of yours.\n\n"
         f"commands:\n{lines}\n"
         "`vplug COMMAND --help` says more.",
