@@ -221,6 +221,15 @@ def test_hostile_sources_are_told_and_not_followed(tmp_path: Path) -> None:
     assert check(tmp_path).findings == []
 
 
+@pytest.mark.parametrize("number", [50, 400, 900, 2500])
+def test_a_source_may_be_nested_as_deeply_as_python_reads_it(number: int, tmp_path: Path) -> None:
+    deep = "+".join(["1"] * number)
+    chain = ".".join(["os"] * number)
+    source = f"x = {deep}\ndef register():\n    if {deep}:\n        return {chain}\n    print({deep})\n"
+    assert set(plugin(tmp_path, source)) <= {"source-not-read"}
+    assert number > 400 or plugin(tmp_path, source) == []
+
+
 def test_as_text_nothing_is_imported(lab: CommandLab) -> None:
     folder = lab.site("acme")
     codes = plugin(folder, f"open({str(lab.touched)!r}, 'w')\nprint(1)\ndef register(): ...\n")

@@ -133,7 +133,7 @@ def _is_idle(node: ast.stmt, *, returning: bool) -> bool:
 def _marked(module: Module, node: Function) -> Iterator[Finding]:
     """A mark that is tested for an early return, set, and followed by work; one that is taken back is left alone."""
     tested = {
-        ast.dump(each.test)
+        _reading(each.test)
         for each in inside(node)
         if isinstance(each, ast.If) and isinstance(each.body[-1], ast.Return)
     }
@@ -158,7 +158,14 @@ def _marked(module: Module, node: Function) -> Iterator[Finding]:
 
 def _test_of(place: ast.expr) -> str:
     """How a place reads where it is tested."""
-    return ast.dump(place).replace("ctx=Store()", "ctx=Load()")
+    return _reading(place).replace("ctx=Store()", "ctx=Load()")
+
+
+def _reading(node: ast.expr) -> str:
+    try:
+        return ast.dump(node)
+    except RecursionError:  # no mark looks like that
+        return f"nested too deeply: {id(node)}"
 
 
 def _after(node: ast.AST, statement: ast.stmt) -> Sequence[ast.stmt]:
@@ -189,38 +196,25 @@ def _works(statement: ast.stmt) -> bool:
 
 
 def _contained(target: Target, node: Function) -> Iterator[Finding]:
-    for each in outside_try(node):
+    for each in inside(node, tried=False):
         if isinstance(each, ast.ImportFrom) and not each.level and (each.module or "").startswith("vllm."):
             text = f"`{node.name}` imports `{each.module}` outside any `try`, and vLLM does not catch its error"
             yield Finding("failure-uncontained", target.home.path, each.lineno, text)
             return
 
 
-def outside_try(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield what is inside a function, but in no body of a `try` with handlers."""
-    for name, value in ast.iter_fields(node):
-        if isinstance(node, (ast.Try, ast.TryStar)) and name == "body" and node.handlers:
-            continue
-        for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST) and not isinstance(
-                child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
-            ):
-                yield child
-                yield from outside_try(child)
-
-
 def _twice(target: Target, node: Function) -> Iterator[Finding]:
     """What must be done once, in a function without any condition."""
     if any(isinstance(each, (ast.If, ast.IfExp, ast.Match, ast.While)) for each in inside(node)):
         return
-    for each in outside_try(node):
+    for each in inside(node, tried=False):
         if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr in _ONCE:
-            text = f"`{ast.unparse(each.func)}()` runs again whenever `{node.name}` is called again"
+            text = f"`{each.func.attr}()` runs again whenever `{node.name}` is called again"
             yield Finding("guard-missing", target.home.path, each.lineno, text)
 
 
 def _raises(module: Module, node: Function) -> Iterator[Finding]:
-    for each in outside_try(node):
+    for each in inside(node, tried=False):
         if isinstance(each, ast.Raise) and not is_exit(each):
             yield Finding("platform-raises", module.path, each.lineno, f"`{node.name}` raises")
 

@@ -32,28 +32,43 @@ _UNSURE = (
 _HIDDEN = frozenset({"__getattr__", "globals", "exec", "vars", "setattr"})
 
 
-def at_import(node: ast.AST) -> Iterator[ast.AST]:
+# The walks keep a stack of their own: a source may be nested deeper than Python calls may be.
+
+
+def at_import(tree: ast.AST) -> Iterator[ast.AST]:
     """Yield each node that is certainly reached when the module is imported, in the order of the text."""
-    if isinstance(node, Function):
-        below: list[ast.AST] = [*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults)]
-    elif isinstance(node, (ast.Try, ast.TryStar)):
-        below = [*node.body, *node.finalbody]
-    elif isinstance(node, _UNSURE):
-        return
-    else:
-        yield node
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        below: list[ast.AST] = []
+        if isinstance(node, Function):
+            below += [*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults)]
+        elif isinstance(node, (ast.Try, ast.TryStar)):
+            below += [*node.body, *node.finalbody]
+        elif not isinstance(node, _UNSURE):
+            yield node
+            below += ast.iter_child_nodes(node)
+        waiting += reversed(below)
+
+
+def inside(tree: ast.AST, *, tried: bool = True, classes: bool = False) -> Iterator[ast.AST]:
+    """Yield each node of a body, those of functions in it left out, in the order of the text.
+
+    Args:
+        tree: The function, module or statement.
+        tried: Also what stands in the body of a `try` with handlers.
+        classes: Also what stands in classes.
+    """
+    left_out = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, *([] if classes else [ast.ClassDef]))
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if node is not tree:
+            yield node
         below = list(ast.iter_child_nodes(node))
-    for child in below:
-        yield from at_import(child)
-
-
-def inside(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield each node of a body, those of functions and classes in it left out."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, (*_DEFINITIONS, ast.Lambda)):
-            continue
-        yield child
-        yield from inside(child)
+        if not tried and isinstance(node, (ast.Try, ast.TryStar)) and node.handlers:
+            below = [*node.handlers, *node.orelse, *node.finalbody]
+        waiting += [child for child in reversed(below) if not isinstance(child, left_out)]
 
 
 def bindings(tree: ast.Module) -> dict[str, list[ast.AST]]:

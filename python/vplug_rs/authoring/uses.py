@@ -6,7 +6,7 @@ import ast
 
 from vplug_rs import groups
 from vplug_rs.authoring.functions import gives_nothing, is_class, lost_name
-from vplug_rs.authoring.names import Function, aliases, full_name, text_of
+from vplug_rs.authoring.names import Function, aliases, full_name, inside, text_of
 from vplug_rs.authoring.points import reference
 from vplug_rs.authoring.rules import Finding
 
@@ -54,25 +54,17 @@ def check(module: Module, sources: Sources, *, patches: bool, endpoints: bool) -
 def _scope(
     module: Module, scope: ast.AST, known: Mapping[str, str], sources: Sources, *, patches: bool
 ) -> Iterator[Finding]:
-    for node in _own(scope):
+    for node in inside(scope, classes=True):
         if isinstance(node, ast.Call):
             name = full_name(node.func, known)
             if name.endswith(("ModelRegistry.register_model", "model_registry.register_model")):
                 yield from _model(module, node, known, sources)
             elif patches and _is_setattr(node) and _is_vllms(node.args[0], known):
-                yield _patch(module, node, ast.unparse(node.args[0]))
+                yield _patch(module, node, f"{full_name(node.args[0], known)}.{text_of(node.args[1]) or '*'}")
         elif patches and isinstance(node, ast.Assign) and not isinstance(node.value, ast.Constant):  # else a setting
             for place in node.targets:
                 if isinstance(place, ast.Attribute) and _is_vllms(place.value, known):
-                    yield _patch(module, node, ast.unparse(place))
-
-
-def _own(scope: ast.AST) -> Iterator[ast.AST]:
-    """What belongs to a module or function, in classes too, but not to the functions in it."""
-    for child in ast.iter_child_nodes(scope):
-        if not isinstance(child, Function):
-            yield child
-            yield from _own(child)
+                    yield _patch(module, node, full_name(place, known))
 
 
 def _is_setattr(node: ast.Call) -> bool:
@@ -106,8 +98,7 @@ def _model(module: Module, node: ast.Call, known: Mapping[str, str], sources: So
 
 
 def _resolver(module: Module, node: ast.ClassDef) -> Iterator[Finding]:
-    bases = {base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "") for base in node.bases}
-    if "LoRAResolver" not in bases:
+    if "LoRAResolver" not in map(_last, node.bases):
         return
     for each in node.body:
         plain = isinstance(each, ast.FunctionDef) and each.name == "resolve_lora" and not each.decorator_list
@@ -116,12 +107,17 @@ def _resolver(module: Module, node: ast.ClassDef) -> Iterator[Finding]:
             yield Finding("async-mismatch", module.path, each.lineno, text)
 
 
+def _last(node: ast.expr) -> str:
+    """The last part of a dotted name."""
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
 def _gives_requests(node: Function) -> bool:
     values = [each.value for each in ast.walk(node) if isinstance(each, ast.Return)]
     return all(
         value is None
         or isinstance(value, ast.Constant)
-        or (isinstance(value, ast.Call) and ast.unparse(value.func).endswith("LoRARequest"))
+        or (isinstance(value, ast.Call) and _last(value.func) == "LoRARequest")
         for value in values
     )
 
