@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from vplug_logits.errors import BadInputError
-from vplug_logits.sketch import BLOCK, LANE, padded_rows, padded_width
+from vplug_logits.sketch import BLOCK, LANE, longest_code, padded_rows, padded_width
 
 if TYPE_CHECKING:
     from vplug_logits.kernels import Backend
@@ -80,7 +80,7 @@ class SketchEstimates:
         reach = _longest(weight[: sketch.vocabulary]) + float(torch.linalg.vector_norm(sketch.mean))
         self._device = weight.device.type
         self._lost = 4.0 * math.sqrt(sketch.width) * _UNIT
-        self.of_state, self.of_transformed = 2.0 * reach, 2.0 * _longest_code(sketch)
+        self.of_state, self.of_transformed = 2.0 * reach, 2.0 * longest_code(sketch)
         self._smallest = _SMALLEST * sketch.width * (1.0 + self.of_transformed)
 
     def __call__(self, states: torch.Tensor) -> Estimates:
@@ -234,13 +234,3 @@ def _longest(weight: torch.Tensor) -> float:
             raise BadInputError("the weight of the head holds NaN, infinity or rows too long for float32.")
         longest = max(longest, length)
     return longest
-
-
-def _longest_code(sketch: Sketch) -> float:
-    """A bound of |q_i|, over all rows."""
-    if not sketch.vocabulary:
-        return 0.0
-    if sketch.norm is not None:
-        return float(sketch.norm.amax()) * sketch.unit
-    outermost: float = (2**sketch.bits - 1) / 2
-    return float(sketch.scale.amax()) * sketch.unit * outermost * math.sqrt(sketch.width)

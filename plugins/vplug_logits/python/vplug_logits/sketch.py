@@ -16,6 +16,7 @@ rounded one.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -83,3 +84,17 @@ class Clusters:
     members: torch.Tensor
     centroids: torch.Tensor
     scale: torch.Tensor
+
+
+def longest_code(sketch: Sketch) -> float:
+    """A bound of |q_i|, over all rows.
+
+    Args:
+        sketch: Of any number of rows; 0 where there are none.
+    """
+    if not sketch.vocabulary:
+        return 0.0
+    if sketch.norm is not None:
+        return float(sketch.norm.amax()) * sketch.unit
+    outermost: float = (2**sketch.bits - 1) / 2
+    return float(sketch.scale.amax()) * sketch.unit * outermost * math.sqrt(sketch.width)

@@ -46,7 +46,7 @@ import triton  # type: ignore[import-untyped]
 
 from vplug_logits.errors import BadInputError
 from vplug_logits.kernels import triton_ops as ops
-from vplug_logits.sketch import BLOCK
+from vplug_logits.sketch import BLOCK, longest_code
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -315,7 +315,7 @@ class _Bounds:
             ),
             default=0.0,
         )
-        code = _longest_code(sketch)
+        code = longest_code(sketch)
         if not math.isfinite(longest + mean + code + whole):
             raise BadInputError("the weight of the head, or its sketch, holds NaN, infinity or rows too long.")
         # |h'_j| <= |h| |T_j| <= 2 sqrt(d) 2^x |T_j|
@@ -439,11 +439,3 @@ def _fits(weight: torch.Tensor, sketch: Sketch) -> None:
             f"{tuple(weight.shape)}, strides {weight.stride()} and {weight.dtype} on {weight.device} do not fit each "
             "other or the kernels; build the sketch of this head, of rows whose numbers lie side by side."
         )
-
-
-def _longest_code(sketch: Sketch) -> float:
-    """A bound of |q_i| over all rows."""
-    if sketch.norm is not None:
-        return float(sketch.norm.amax()) * sketch.unit
-    outermost: float = (2**sketch.bits - 1) / 2
-    return float(sketch.scale.amax()) * sketch.unit * outermost * math.sqrt(sketch.width)
