@@ -107,48 +107,31 @@ pub fn rescore(isa: Isa, weight: &Weight<'_>, rows: &[u32], owners: &[u32], stat
         "state {owner} of {}",
         states.len() / width
     );
-    let stride = weight.stride();
     match weight.numbers() {
-        Numbers::Single(numbers) => run(
-            isa,
-            &mut Job {
-                numbers,
-                stride,
-                width,
-                rows,
-                owners,
-                states,
-                out,
-            },
-        ),
-        Numbers::Brain(numbers) => run(
-            isa,
-            &mut Job {
-                numbers,
-                stride,
-                width,
-                rows,
-                owners,
-                states,
-                out,
-            },
-        ),
-        Numbers::Half(numbers) => run(
-            isa,
-            &mut Job {
-                numbers,
-                stride,
-                width,
-                rows,
-                owners,
-                states,
-                out,
-            },
-        ),
+        Numbers::Single(numbers) => run(isa, numbers, weight, rows, owners, states, out),
+        Numbers::Brain(numbers) => run(isa, numbers, weight, rows, owners, states, out),
+        Numbers::Half(numbers) => run(isa, numbers, weight, rows, owners, states, out),
     }
 }
 
-fn run<T: Number>(isa: Isa, job: &mut Job<'_, T>) {
+fn run<T: Number>(
+    isa: Isa,
+    numbers: &[T],
+    weight: &Weight<'_>,
+    rows: &[u32],
+    owners: &[u32],
+    states: &[f32],
+    out: &mut [f32],
+) {
+    let job = &mut Job {
+        numbers,
+        stride: weight.stride(),
+        width: weight.width(),
+        rows,
+        owners,
+        states,
+        out,
+    };
     match isa {
         // SAFETY: the processor has these instructions, as asserted at the entry.
         #[cfg(target_arch = "x86_64")]
