@@ -17,7 +17,7 @@ use half::f16;
 use crate::after::Kind;
 use crate::isa::Isa;
 use crate::select::{self, Window};
-use crate::transform::{transform, transform_wide};
+use crate::transform::{dot, transform, transform_wide};
 use crate::weight::Weight;
 use crate::{pages, pool};
 pub use data::{Done, Out, Outcome, Rules, Sketch, Times};
@@ -300,15 +300,4 @@ impl Head<'_> {
             one.lose(Outcome::Window);
         }
     }
-}
-
-/// A dot product in float64, in eight sums.
-fn dot(one: &[f32], other: &[f32]) -> f64 {
-    let mut sums = [0.0; 8];
-    for (one, other) in one.chunks(8).zip(other.chunks(8)) {
-        for ((sum, &one), &other) in sums.iter_mut().zip(one).zip(other) {
-            *sum += f64::from(one) * f64::from(other);
-        }
-    }
-    sums.iter().sum()
 }

@@ -47,31 +47,15 @@ impl Head<'_> {
             }),
             Out::Brain(numbers) => {
                 self.lower_all(isa, threads, estimates, maxima, each);
-                self.rounded(
-                    numbers,
-                    stride,
-                    threads,
-                    each,
-                    bf16::NEG_INFINITY,
-                    bf16::from_f32,
-                    |state, to| {
-                        compiled_for(isa, || brain_of(&estimates[of_scratch(state)], to));
-                    },
-                );
+                self.rounded(numbers, stride, threads, each, bf16::from_f32, |state, to| {
+                    compiled_for(isa, || brain_of(&estimates[of_scratch(state)], to));
+                });
             }
             Out::Half(numbers) => {
                 self.lower_all(isa, threads, estimates, maxima, each);
-                self.rounded(
-                    numbers,
-                    stride,
-                    threads,
-                    each,
-                    f16::NEG_INFINITY,
-                    f16::from_f32,
-                    |state, to| {
-                        to.convert_from_f32_slice(&estimates[of_scratch(state)]);
-                    },
-                );
+                self.rounded(numbers, stride, threads, each, f16::from_f32, |state, to| {
+                    to.convert_from_f32_slice(&estimates[of_scratch(state)]);
+                });
             }
         }
     }
@@ -103,14 +87,12 @@ impl Head<'_> {
     }
 
     /// Estimates and exact logits in a type of 16 bits.
-    #[expect(clippy::too_many_arguments, reason = "what differs between the two types of 16 bits")]
     fn rounded<T: Copy + Send + Sync>(
         &self,
         numbers: &mut [T],
         stride: usize,
         threads: usize,
         each: &[Mutex<Each>],
-        outside: T,
         of: impl Fn(f32) -> T + Sync,
         estimates: impl Fn(usize, &mut [T]) + Sync,
     ) {
@@ -121,7 +103,7 @@ impl Head<'_> {
                 if self.rules.estimates {
                     estimates(state, to);
                 } else {
-                    to.fill(outside);
+                    to.fill(of(f32::NEG_INFINITY));
                 }
                 scatter(&one, to, &of);
             }

@@ -206,15 +206,16 @@ fn wide(job: &mut Job<'_>, add: impl Fn(&Job<'_>, &Part, &mut [f64])) {
 
 /// The length of a vector, summed in float64 and rounded to the nearest float32.
 pub fn length(vector: &[f32]) -> f32 {
-    let (chunks, rest) = vector.as_chunks::<8>();
-    let mut sums = [0.0_f64; 8];
-    for chunk in chunks {
-        for (sum, &number) in sums.iter_mut().zip(chunk) {
-            *sum += f64::from(number) * f64::from(number);
+    dot(vector, vector).sqrt() as f32
+}
+
+/// A dot product in float64, in eight sums.
+pub fn dot(one: &[f32], other: &[f32]) -> f64 {
+    let mut sums = [0.0; 8];
+    for (one, other) in one.chunks(8).zip(other.chunks(8)) {
+        for ((sum, &one), &other) in sums.iter_mut().zip(one).zip(other) {
+            *sum += f64::from(one) * f64::from(other);
         }
     }
-    for (sum, &number) in sums.iter_mut().zip(rest) {
-        *sum += f64::from(number) * f64::from(number);
-    }
-    sums.iter().sum::<f64>().sqrt() as f32
+    sums.iter().sum()
 }
